@@ -1,0 +1,229 @@
+// The data of one leaf, or one block of the pooled sampler, and the likelihoods of
+// all states that differ from the current one in one variable.
+//
+// Kept between steps: the separations S_d of every dimension; for every group g what
+// it keeps together, G_g, as one lane of a chunk of `lanes` groups; and the total
+// weight of all groups. The groups stand in slots 0 .. M - 1; the slot after them
+// holds the empty group, which keeps everything.
+//
+// A step on dimension d first prepares
+//   rest     what the other dimensions of d's group keep together (all, if there are none),
+//   without  the total weight, with rest in the place of d's group: total + weight(rest AND S_d),
+// after which, up to scale, the Gram matrix is
+//   with d in group g:  without - weight(G_g AND S_d)  (- weight of all, if d left an empty group)
+//   with other cuts:    without - weight(S'_d AND rest),
+// which are the two forms of `Candidates`.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "buffer.hpp"
+#include "kernels.hpp"
+#include "separator.hpp"
+#include "tiling.hpp"
+
+namespace ebo {
+
+// Memory for one evaluation; one per thread.
+struct Workspace {
+  Buffer<double> factor, pivots, whitened;
+  Workspace(size_t elements, size_t rows) : factor(elements), pivots(rows), whitened(rows) {}
+};
+
+// Scalars of the candidates of one chunk; lanes that nobody asks for stay as they are here.
+struct LaneScalars {
+  alignas(64) double offset[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  alignas(64) double scale[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  alignas(64) double noise[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+};
+
+class Block {
+ public:
+  // Up to here a vector lane per candidate is faster than vectors along the rows
+  // (measured: the two meet between n = 200 and 300).
+  static constexpr int interleaved_limit = 224;
+  static constexpr int max_candidates = 8;  // cuts that can be proposed at once
+
+  // t is [n][dims], y is [n].
+  Block(const Kernels& kernels, const Tiling& tiling, int n, const double* t, const double* y)
+      : kernels_(kernels),
+        tiling_(tiling),
+        n_(n),
+        words_(tiling.words()),
+        mode_(n <= interleaved_limit ? 0 : 1),
+        shape_(mode_ == 0 ? kernels.interleaved : kernels.single),
+        pairs_(pair_count(n, shape_.height)),
+        y_(y, y + n),
+        separator_(kernels, tiling, shape_, n, t),
+        full_(pairs_ * words_),
+        rest_buffer_(pairs_ * words_),
+        column_(pairs_ * words_),
+        zero_(pairs_ * words_, 0),
+        varying_(pairs_ * words_ * max_candidates),
+        total_(pairs_),
+        without_(pairs_) {
+    for (int w = 0; w < words_; ++w) {
+      if (tiling.is_limit())
+        std::fill_n(reinterpret_cast<double*>(full_.data()), pairs_, 1.0);
+      else
+        std::fill_n(full_.data() + w * pairs_, pairs_, layer_mask(tiling.layers, w));
+    }
+    for (int d = 0; d < tiling.dims; ++d) separation_.emplace_back(pairs_ * words_);
+  }
+
+  int lanes() const { return shape_.lanes; }
+  int size() const { return n_; }
+
+  // What its evaluations need of a workspace.
+  size_t elements() const { return pairs_ * shape_.lanes; }
+  size_t rows() const {
+    return size_t(panel_count(n_, shape_.height)) * shape_.height * shape_.lanes;
+  }
+
+  // Start from these groups (the members of every slot) and cuts [dim][per_dim].
+  void start(const std::vector<std::vector<int>>& members, const std::vector<int>& cuts,
+             int per_dim) {
+    for (int d = 0; d < tiling_.dims; ++d) {
+      propose_cuts(d, &cuts[size_t(d) * per_dim], 1, per_dim);
+      take_separation(d, 0);
+    }
+    std::fill_n(total_.data(), pairs_, 0.0);
+    for (size_t g = 0; g < members.size(); ++g) {
+      const Words& kept = keep(members[g], -1);
+      add_weight(kept, full_, 1.0, 0.0, total_, total_);
+      set_group(int(g), kept);
+    }
+    set_empty(int(members.size()));
+  }
+
+  // For a step on dimension d, which is one of these members of its group.
+  void prepare(int d, const std::vector<int>& members) {
+    rest_ = &keep(members, d);
+    add_weight(*rest_, separation_[d], 1.0, 0.0, total_, without_);
+  }
+
+  // ---- groups ----------------------------------------------------------------------
+
+  // d in each group of a chunk of slots.
+  void group_likelihoods(int d, int chunk, const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(without_, chunks_[chunk].data(), separation_[d].data(), s, w, out);
+  }
+
+  // d joins the group in a slot; `offset` is that of its lane.
+  void join(int d, int slot, double offset) {
+    get_group(slot, column_);
+    add_weight(column_, separation_[d], -1.0, offset, without_, total_);
+    remove(column_, separation_[d], column_);
+    set_group(slot, column_);
+  }
+  // d's old group goes on without it.
+  void leave(int slot) { set_group(slot, *rest_); }
+  void move(int from, int to) {
+    get_group(from, column_);
+    set_group(to, column_);
+  }
+  void set_empty(int slot) { set_group(slot, full_); }
+
+  // ---- cuts ------------------------------------------------------------------------
+
+  // Candidate cuts [count][per_candidate] of dimension d; see Separator.
+  void propose_cuts(int d, const int* cuts, int count, int per_candidate) {
+    for (int first = 0; first < count; first += shape_.lanes)
+      separator_.separate(d, cuts + size_t(first) * per_candidate,
+                          std::min(shape_.lanes, count - first), per_candidate,
+                          varying_.data() + first * pairs_ * words_);
+  }
+
+  void cut_likelihoods(int chunk, const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(without_, varying_.data() + chunk * pairs_ * words_ * shape_.lanes, rest_->data(), s,
+             w, out);
+  }
+
+  void accept_cuts(int d, int candidate, int slot) {
+    take_separation(d, candidate);
+    add_weight(*rest_, separation_[d], -1.0, 0.0, without_, total_);
+    remove(*rest_, separation_[d], column_);
+    set_group(slot, column_);
+  }
+
+  // ---- noise -----------------------------------------------------------------------
+
+  // The current groups and cuts under several noise variances.
+  void noise_likelihoods(const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(total_, chunks_[0].data(), zero_.data(), s, w, out);
+  }
+
+ private:
+  using Words = Buffer<uint64_t>;  // bits, or the bits of doubles for a limit kernel
+
+  void evaluate(const Buffer<double>& total, const void* varying, const void* fixed,
+                const LaneScalars& s, Workspace& w, double* out) const {
+    alignas(64) double result[8] = {};
+    if (n_ > 0)
+      kernels_.log_likelihood[tiling_.similarity()][mode_](
+          {n_, words_, total.data(), varying, fixed, s.offset, s.scale, s.noise, y_.data(),
+           w.factor.data(), w.pivots.data(), w.whitened.data(), result});
+    // A pivot that rounding made negative: no candidate for anybody.
+    for (int i = 0; i < shape_.lanes; ++i) out[i] = std::isfinite(result[i]) ? result[i] : -INFINITY;
+  }
+
+  void add_weight(const Words& a, const Words& b, double sign, double constant,
+                  const Buffer<double>& base, Buffer<double>& out) const {
+    kernels_.add_weight[tiling_.similarity()](pairs_, words_, a.data(), b.data(), sign, constant,
+                                              base.data(), out.data());
+  }
+
+  void remove(const Words& kept, const Words& apart, Words& out) const {
+    kernels_.remove[tiling_.similarity()](pairs_ * words_, kept.data(), apart.data(), out.data());
+  }
+
+  // What the members but `except` keep together, in a buffer of this block's.
+  const Words& keep(const std::vector<int>& members, int except) {
+    const Words* kept = &full_;
+    for (int d : members) {
+      if (d == except) continue;
+      remove(*kept, separation_[d], rest_buffer_);
+      kept = &rest_buffer_;
+    }
+    return *kept;
+  }
+
+  void set_group(int slot, const Words& from) {
+    const size_t lanes = shape_.lanes;
+    while (slot / lanes >= chunks_.size())
+      chunks_.emplace_back(pairs_ * words_ * lanes, uint64_t(0));
+    uint64_t* to = chunks_[slot / lanes].data() + slot % lanes;
+    for (size_t i = 0; i < pairs_ * words_; ++i) to[i * lanes] = from[i];
+  }
+
+  void get_group(int slot, Words& to) const {
+    const size_t lanes = shape_.lanes;
+    const uint64_t* from = chunks_[slot / lanes].data() + slot % lanes;
+    for (size_t i = 0; i < pairs_ * words_; ++i) to[i] = from[i * lanes];
+  }
+
+  void take_separation(int d, int candidate) {
+    const size_t lanes = shape_.lanes;
+    const uint64_t* from =
+        varying_.data() + (candidate / lanes) * pairs_ * words_ * lanes + candidate % lanes;
+    for (size_t i = 0; i < pairs_ * words_; ++i) separation_[d][i] = from[i * lanes];
+  }
+
+  const Kernels& kernels_;
+  const Tiling& tiling_;
+  const int n_, words_, mode_;
+  const Shape shape_;
+  const size_t pairs_;
+  const std::vector<double> y_;
+  Separator separator_;
+
+  std::vector<Words> separation_;  // [dim]: S_d
+  std::vector<Words> chunks_;      // [chunk of slots]: G_g, a lane each
+  Words full_, rest_buffer_, column_, zero_;
+  const Words* rest_ = nullptr;
+  Words varying_;  // [chunk of candidates]: S'_d, a lane each
+  Buffer<double> total_, without_;
+};
+
+}  // namespace ebo

@@ -1,0 +1,30 @@
+// Compiled once for every instruction set: EBO_ISA is its name, EBO_LANES the
+// number of doubles in its vectors.
+#include "kernels.hpp"
+
+#include "likelihood.hpp"
+#include "separations.hpp"
+
+#define EBO_PASTE(a, b) a##b
+#define EBO_TABLE(isa) EBO_PASTE(kernels_, isa)
+#define EBO_STRING_OF(x) #x
+#define EBO_STRING(x) EBO_STRING_OF(x)
+
+namespace ebo {
+
+using namespace EBO_ISA;  // NOLINT
+
+const Kernels EBO_TABLE(EBO_ISA) = {
+    EBO_STRING(EBO_ISA),
+    {W, Interleaved<Bits>::PH},
+    {1, W},
+    {{Interleaved<Bits>::run, Single<Bits>::run}, {Interleaved<Limit>::run, Single<Limit>::run}},
+    {add_weight<Bits>, add_weight<Limit>},
+    {remove<Bits>, remove<Limit>},
+    cells,
+    separations_by_cells,
+    separations_by_tiles,
+    separations_by_limit,
+};
+
+}  // namespace ebo

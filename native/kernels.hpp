@@ -1,0 +1,110 @@
+// The hot loops behind one table of functions, so that the rest of the core is
+// compiled once and does not know for which instruction set they were built.
+//
+// Notation. A block has n points. Its pairs of points are numbered panel by
+// panel: a panel is `height` consecutive rows, inside it column k comes before
+// column k + 1 and, inside a column, row after row, so that the factorisation
+// reads memory in one direction only. Every pair of the lower triangle has its
+// place, and the few of the upper one that fall into the diagonal squares.
+//
+// What is stored of a pair is how far it is apart, its *separation*: the layers,
+// as bits, on which two points do not share the cell (finite layers), or one
+// minus their similarity (a limit kernel). A group of dimensions keeps what none
+// of its dimensions separates: AND NOT on bits, a product on limits. The weight
+// of what is kept is the number of bits, or the product itself. Bits take `words`
+// machine words that lie in planes: word w of pair q stands at w * pairs + q.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace ebo {
+
+// How the factorisation of a block is laid out in memory.
+struct Shape {
+  int lanes;   // candidates that are factorised side by side: 1 or the vector's width
+  int height;  // rows of a panel
+};
+
+inline int panel_count(int n, int height) { return (n + height - 1) / height; }
+
+inline size_t panel_start(int panel, int height) {
+  return size_t(height) * height * panel * (panel + 1) / 2;
+}
+
+// Rounded up, so that whole vectors can run over all pairs.
+inline size_t pair_count(int n, int height) {
+  return (panel_start(panel_count(n, height), height) + 7) / 8 * 8;
+}
+
+// `lanes` candidate Gram matrices, given by what they have in common and where they differ:
+//   K = scale * (total + offset - weight(varying AND fixed)) off the diagonal, 1 on it,
+// the noise variance, and the observations y. Their log-likelihoods leave out -n/2 log 2 pi.
+struct Candidates {
+  int n;
+  int words;
+  const double* total;     // [pair]
+  const void* varying;     // [word][pair][lane]
+  const void* fixed;       // [word][pair]
+  const double* offset;    // [lane]
+  const double* scale;     // [lane]
+  const double* noise;     // [lane]
+  const double* y;         // [n]
+  double* factor;          // workspace, pairs * lanes
+  double* pivots;          // workspace, padded n * lanes: reciprocal square roots
+  double* whitened;        // workspace, padded n * lanes: L^-1 y
+  double* log_likelihood;  // [lane]
+};
+
+enum class Family { tile_coding, mondrian_grid, hat, laplace };
+enum Similarity { bits = 0, limit = 1 };
+
+// The layers that word w has, of `layers` in all.
+inline uint64_t layer_mask(int layers, int w) {
+  const int count = layers - 64 * w;
+  return count >= 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
+}
+
+struct Kernels {
+  const char* name;
+  Shape interleaved;  // one lane per candidate: small blocks
+  Shape single;       // one candidate, vectors along the rows: large blocks
+
+  // [similarity][interleaved, single]
+  void (*log_likelihood[2][2])(const Candidates&);
+
+  // out[pair] = base[pair] + constant + sign * weight(a AND b); [similarity]
+  void (*add_weight[2])(size_t pairs, int words, const void* a, const void* b, double sign,
+                        double constant, const double* base, double* out);
+
+  // out := what `kept` keeps together and `apart` does not separate; [similarity]
+  void (*remove[2])(size_t flat, const void* kept, const void* apart, void* out);
+
+  // Cells [n][layer] of coordinates t [n] in one dimension, with cuts [layer]; here `layers` is
+  // padded to whole words.
+  void (*cells)(Family family, int n, int layers, const double* t, const double* uniforms,
+                const double* cuts, uint8_t* out);
+
+  // Separations of all pairs by `lanes` sets of cells side by side:
+  // cells [lane][n][64 * words] bytes -> out [word][pair][lane].
+  void (*separations_by_cells)(Shape shape, int n, int words, int layers, const uint8_t* cells,
+                               uint64_t* out);
+
+  // The same for tile coding with cuts[lane] on all layers, without the detour over cells;
+  // workspace: 2 * padded n * lanes.
+  void (*separations_by_tiles)(Shape shape, int n, int words, int layers, const double* t,
+                               const double* uniforms, const int* cuts, int64_t* workspace,
+                               uint64_t* out);
+
+  // Separations of all pairs by a limit kernel with cuts[lane] < 256. `base` is |x - x'| (hat)
+  // or exp(-|x - x'|) (Laplace), or negative for a pair that is always apart.
+  void (*separations_by_limit)(Family family, Shape shape, size_t pairs, const double* base,
+                               const int* cuts, double* out);
+};
+
+extern const Kernels kernels_baseline;
+#ifdef EBO_X86
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+#endif
+
+}  // namespace ebo

@@ -1,0 +1,193 @@
+// The Python module `ebo.native`: arrays in, arrays out; bad input was refused before.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#include "gibbs.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace ebo {
+
+using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+std::vector<const Kernels*> supported() {
+  std::vector<const Kernels*> found;
+#ifdef EBO_X86
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vpopcntdq"))
+    found.push_back(&kernels_avx512);
+  if (avx2) found.push_back(&kernels_avx2);
+#endif
+  found.push_back(&kernels_baseline);
+  return found;
+}
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const Kernels* k : supported()) names.push_back(k->name);
+  return names;
+}
+
+// The best that the processor has, or the one that EBO_SIMD asks for.
+const Kernels& choose() {
+  const char* asked = std::getenv("EBO_SIMD");
+  if (!asked || !*asked) return *supported().front();
+  std::string names;
+  for (const Kernels* k : supported()) {
+    if (std::string(asked) == k->name) return *k;
+    names += std::string(names.empty() ? "" : ", ") + k->name;
+  }
+  throw nb::import_error(("EBO_SIMD is '" + std::string(asked) + "', but this machine has " + names +
+                          ": set it to one of these, or unset it")
+                             .c_str());
+}
+
+template <class T>
+std::vector<T> to_vector(const nb::ndarray<const T, nb::c_contig, nb::device::cpu>& a) {
+  return std::vector<T>(a.data(), a.data() + a.size());
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T> to_array(std::vector<T> values, std::vector<size_t> shape) {
+  auto* owned = new std::vector<T>(std::move(values));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+// The states that a run went through, one row a sweep.
+struct Trace {
+  std::vector<int> z, cuts;
+  std::vector<double> noise, log_likelihood;
+};
+
+Trace run(Gibbs& gibbs, int sweeps, uint64_t seed) {
+  using clock = std::chrono::steady_clock;
+  std::mt19937_64 random(seed);
+  auto last = clock::now();
+  // Long runs can be interrupted, but asking Python at every step would cost.
+  const auto pause = [&last] {
+    const auto now = clock::now();
+    if (now - last < std::chrono::milliseconds(100)) return;
+    last = now;
+    nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  };
+  Trace trace;
+  nb::gil_scoped_release unlock;
+  for (int i = 0; i < sweeps; ++i) {
+    gibbs.sweep(random, pause);
+    const State& s = gibbs.state();
+    trace.z.insert(trace.z.end(), s.z.begin(), s.z.end());
+    trace.cuts.insert(trace.cuts.end(), s.cuts.begin(), s.cuts.end());
+    trace.noise.push_back(gibbs.noise());
+    trace.log_likelihood.push_back(gibbs.log_likelihood());
+  }
+  return trace;
+}
+
+NB_MODULE(native, m) {
+  m.doc() = "The compiled core of ebo.";
+  static const Kernels& kernels = choose();
+
+  m.def(
+      "instruction_set", [] { return kernels.name; },
+      "The instruction set in use: 'avx512', 'avx2' or 'baseline'.");
+  m.def("instruction_sets", &instruction_sets,
+        "All instruction sets that this machine has, the best first; EBO_SIMD chooses one.");
+
+  nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
+      .def(
+          "__init__",
+          [](Gibbs* self, const std::string& family, int dims, int layers, int max_cuts,
+             Doubles uniforms, std::vector<bool> categorical, Doubles alpha, double beta_rate,
+             double beta_shape, Doubles widths, int group_limit, Doubles noise, bool per_layer,
+             int threads) {
+            const Family code = family == "tile_coding"     ? Family::tile_coding
+                                : family == "mondrian_grid" ? Family::mondrian_grid
+                                : family == "hat"           ? Family::hat
+                                                            : Family::laplace;
+            Tiling tiling(code, dims, layers, max_cuts, {categorical.begin(), categorical.end()},
+                          uniforms.data(), uniforms.size());
+            Prior prior{to_vector(alpha), beta_rate,   beta_shape,
+                        to_vector(widths), group_limit, to_vector(noise)};
+            new (self) Gibbs(kernels, std::move(tiling), std::move(prior), per_layer, threads);
+          },
+          nb::kw_only(), "family"_a, "dims"_a, "layers"_a, "max_cuts"_a, "uniforms"_a,
+          "categorical"_a, "alpha"_a, "beta_rate"_a, "beta_shape"_a, "widths"_a, "group_limit"_a,
+          "noise"_a, "per_layer"_a, "threads"_a)
+      .def(
+          "add_block",
+          [](Gibbs& self, Doubles t, Doubles y) {
+            const double *points = t.data(), *values = y.data();
+            const int n = int(y.size());
+            nb::gil_scoped_release unlock;
+            self.add_block(n, points, values);
+          },
+          "t"_a, "y"_a, "Add points t (n, dims) in the unit box and their values y (n,).")
+      .def(
+          "start",
+          [](Gibbs& self, std::vector<int> z, std::vector<int> cuts, int noise) {
+            nb::gil_scoped_release unlock;
+            self.start({std::move(z), std::move(cuts), noise});
+          },
+          "z"_a, "cuts"_a, "noise"_a, "Start from this state.")
+      .def(
+          "run",
+          [](Gibbs& self, int sweeps, uint64_t seed) {
+            Trace t = run(self, sweeps, seed);
+            const size_t rows = sweeps, dims = self.state().z.size();
+            const size_t per_dim = self.state().cuts.size() / dims;
+            return nb::make_tuple(to_array(std::move(t.z), {rows, dims}),
+                                  to_array(std::move(t.cuts), {rows, dims, per_dim}),
+                                  to_array(std::move(t.noise), {rows}),
+                                  to_array(std::move(t.log_likelihood), {rows}));
+          },
+          "sweeps"_a, "seed"_a,
+          "Sweep over all variables; returns z, cuts, noise and log-likelihood after each sweep.")
+      .def("log_likelihood", &Gibbs::log_likelihood, "Of the current state.")
+      .def(
+          "group_likelihoods",
+          [](Gibbs& self, int d) {
+            std::vector<double> all =
+                self.group_likelihoods(d, std::vector<char>(self.groups() + 1, 1));
+            return nb::make_tuple(to_array(self.labels(), {size_t(self.groups())}),
+                                  to_array(std::move(all), {size_t(self.groups() + 1)}));
+          },
+          "d"_a,
+          "Labels of the groups, and log-likelihoods (without -n/2 log 2 pi) with dimension d in "
+          "each of them and, last, alone.")
+      .def(
+          "cut_likelihoods",
+          [](Gibbs& self, int d, int layer, std::vector<int> cuts) {
+            const size_t count = cuts.size();
+            return to_array(self.cut_likelihoods(d, layer, cuts), {count});
+          },
+          "d"_a, "layer"_a, "cuts"_a,
+          "Log-likelihoods (without -n/2 log 2 pi) with each of at most 8 numbers of cuts.")
+      .def(
+          "counts",
+          [](const Gibbs& self) {
+            const Counts& c = self.counts();
+            nb::dict d;
+            d["candidates"] = c.candidates;
+            d["group_steps"] = c.group_steps;
+            d["group_changes"] = c.group_changes;
+            d["cut_steps"] = c.cut_steps;
+            d["cut_changes"] = c.cut_changes;
+            return d;
+          },
+          "How many likelihoods, steps and changes there were.");
+}
+
+}  // namespace ebo

@@ -1,0 +1,168 @@
+// How far all pairs of a block are apart in one dimension, for several numbers of
+// cuts side by side, and the weight of what groups of dimensions keep together.
+#pragma once
+#include "kernels.hpp"
+#include "simd.hpp"
+
+namespace ebo::EBO_ISA {
+
+template <class Sim>
+void add_weight(size_t pairs, int words, const void* a, const void* b, double sign,
+                double constant, const double* base, double* out) {
+  using word = typename Sim::word;
+  const auto* p = static_cast<const word*>(a);
+  const auto* q = static_cast<const word*>(b);
+  for (size_t i = 0; i < pairs; i += W) {
+    vec sum = as_vec(base + i) + constant;
+    for (int w = 0; w < words; ++w)
+      sum += sign * Sim::weight(as_vec(p + w * pairs + i), as_vec(q + w * pairs + i));
+    as_vec(out + i) = sum;
+  }
+}
+
+// Tile coding: k cuts at (u + i) / k, so that p = k t has floor(p) of them below it, and one
+// more where u <= p - floor(p). Mondrian grid: cuts at the first k uniforms. Layers are padded
+// to whole words with uniforms that no coordinate reaches.
+void cells(Family family, int n, int layers, const double* t, const double* uniforms,
+           const double* cuts, uint8_t* out) {
+  int most = 0;
+  for (int l = 0; l < layers; ++l) most = cuts[l] > most ? int(cuts[l]) : most;
+  for (int i = 0; i < n; ++i, out += layers)
+    for (int l = 0; l < layers; l += W) {
+      const vec k = as_vec(cuts + l);
+      ivec cell{};
+      if (family == Family::tile_coding) {
+        const vec position = k * t[i];
+        cell = __builtin_convertvector(position, ivec);
+        const vec part = position - __builtin_convertvector(cell, vec);
+        // A comparison is -1 where it holds. Without cuts there is one cell.
+        cell -= ivec(as_vec(uniforms + l) <= part) & ivec(k > 0.0);
+      } else {
+        for (int c = 0; c < most; ++c)
+          cell -= ivec(as_vec(uniforms + size_t(c) * layers + l) <= t[i]) & ivec(double(c) < k);
+      }
+      const bytes narrow = __builtin_convertvector(cell, bytes);
+      __builtin_memcpy(out + l, &narrow, W);
+    }
+}
+
+// out := what `kept` keeps together and `apart` does not separate
+template <class Sim>
+void remove(size_t flat, const void* kept, const void* apart, void* out) {
+  using word = typename Sim::word;
+  const auto* a = static_cast<const word*>(kept);
+  const auto* b = static_cast<const word*>(apart);
+  auto* c = static_cast<word*>(out);
+  for (size_t i = 0; i < flat; i += W)
+    *reinterpret_cast<typename Sim::pack*>(c + i) = Sim::remove(as_vec(a + i), as_vec(b + i));
+}
+
+void separations_by_cells(Shape shape, int n, int words, int layers, const uint8_t* cells,
+                          uint64_t* out) {
+  const size_t pairs = pair_count(n, shape.height);
+  const size_t row = size_t(64) * words, set = n * row;
+  for (int w = 0; w < words; ++w) {
+    const uint64_t all = layer_mask(layers, w);
+    uint64_t* to = out + w * pairs * shape.lanes;
+    uint64_t* const end = to + pairs * shape.lanes;
+    for (int first = 0; first < n; first += shape.height)
+      for (int k = 0; k < first + shape.height; ++k)
+        for (int i = first; i < first + shape.height; ++i) {
+          if (i < n && k < n) {
+            const uint8_t* a = cells + i * row + 64 * w;
+            const uint8_t* b = cells + k * row + 64 * w;
+            for (int lane = 0; lane < shape.lanes; ++lane)
+              to[lane] = all & different_bytes(a + lane * set, b + lane * set);
+          } else {
+            for (int lane = 0; lane < shape.lanes; ++lane) to[lane] = all;
+          }
+          to += shape.lanes;
+        }
+    while (to < end) *to++ = all;
+  }
+}
+
+// Tile coding with one number of cuts for all layers: all cells of a point are `whole` or, on
+// the layers in `mask`, one more. So two points share the cell where their masks agree, if their
+// wholes are equal; where one mask makes up for it, if these are neighbours; and else nowhere.
+void separations_by_tiles(Shape shape, int n, int words, int layers, const double* t,
+                          const double* uniforms, const int* cuts, int64_t* workspace,
+                          uint64_t* out) {
+  const bool single = shape.lanes == 1;
+  const size_t pairs = pair_count(n, shape.height);
+  // Rows of padding are set apart by a whole that nobody has as a neighbour.
+  const int rows = panel_count(n, shape.height) * shape.height;
+  int64_t* const wholes = workspace;
+  auto* const masks = reinterpret_cast<uint64_t*>(workspace + size_t(rows) * shape.lanes);
+  for (int i = 0; i < rows * shape.lanes; ++i) wholes[i] = INT64_MIN / 4 * (1 + i % 2);
+  for (int w = 0; w < words; ++w) {
+    for (int i = 0; i < n; ++i)
+      for (int lane = 0; lane < shape.lanes; ++lane) {
+        const double position = cuts[lane] * t[i];
+        const int64_t whole = int64_t(position);
+        const size_t at = size_t(i) * shape.lanes + lane;
+        wholes[at] = whole;
+        masks[at] = cuts[lane] > 0 ? at_most(uniforms + 64 * w, position - double(whole)) : 0;
+      }
+    const uvec all = broadcast(layer_mask(layers, w));
+    uint64_t* to = out + w * pairs * shape.lanes;
+    uint64_t* const end = to + pairs * shape.lanes;
+    const int step = single ? W : 1;
+    for (int first = 0; first < n; first += shape.height)
+      for (int k = 0; k < first + shape.height; ++k) {
+        const ivec whole_k = single ? ivec{} + wholes[k] : as_vec(wholes + size_t(k) * W);
+        const uvec mask_k = single ? broadcast(masks[k]) : as_vec(masks + size_t(k) * W);
+        for (int i = first; i < first + shape.height; i += step, to += W) {
+          const size_t at = size_t(i) * shape.lanes;
+          const ivec ahead = as_vec(wholes + at) - whole_k;
+          const uvec mask = as_vec(masks + at);
+          uvec apart = ~uvec{};
+          apart = ahead == 0 ? mask ^ mask_k : apart;
+          apart = ahead == 1 ? mask | ~mask_k : apart;
+          apart = ahead == -1 ? ~mask | mask_k : apart;
+          *reinterpret_cast<uvec*>(to) = apart & all;
+        }
+      }
+    while (to < end) *to++ = layer_mask(layers, w);
+  }
+}
+
+// x^k for every lane's own k < 256, by repeated squaring; bit b of k is in digit[b].
+EBO_INLINE vec power(vec x, const uvec (&digit)[8], int digits) {
+  vec result = broadcast(1.0);
+  for (int b = 0; b < digits; ++b) {
+    result = digit[b] ? result * x : result;
+    x *= x;
+  }
+  return result;
+}
+
+void separations_by_limit(Family family, Shape shape, size_t pairs, const double* base,
+                          const int* cuts, double* out) {
+  const bool single = shape.lanes == 1;
+  vec k;
+  uvec digit[8];
+  int digits = 0;
+  for (int i = 0; i < W; ++i) {
+    const int count = cuts[single ? 0 : i];
+    k[i] = count;
+    for (int b = 0; b < 8; ++b) {
+      digit[b][i] = count >> b & 1 ? ~uint64_t(0) : 0;
+      if (count >> b && b >= digits) digits = b + 1;
+    }
+  }
+  const size_t step = single ? W : 1;
+  for (size_t q = 0; q < pairs; q += step, out += W) {
+    const vec x = single ? as_vec(base + q) : broadcast(base[q]);
+    vec apart;
+    if (family == Family::hat) {
+      apart = k * x;
+      apart = apart > 1.0 ? broadcast(1.0) : apart;
+    } else {
+      apart = 1.0 - power(x, digit, digits);
+    }
+    as_vec(out) = x < 0.0 ? broadcast(1.0) : apart;
+  }
+}
+
+}  // namespace ebo::EBO_ISA

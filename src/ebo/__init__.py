@@ -1,0 +1,1 @@
+"""Ensemble Bayesian optimisation: expensive functions, many parameters, many evaluations."""

@@ -1,0 +1,40 @@
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+def instruction_set() -> str: ...
+def instruction_sets() -> list[str]: ...
+
+class Gibbs:
+    def __init__(
+        self,
+        *,
+        family: str,
+        dims: int,
+        layers: int,
+        max_cuts: int,
+        uniforms: NDArray[np.float64],
+        categorical: Sequence[bool],
+        alpha: NDArray[np.float64],
+        beta_rate: float,
+        beta_shape: float,
+        widths: NDArray[np.float64],
+        group_limit: int,
+        noise: NDArray[np.float64],
+        per_layer: bool,
+        threads: int,
+    ) -> None: ...
+    def add_block(self, t: NDArray[np.float64], y: NDArray[np.float64]) -> None: ...
+    def start(self, z: Sequence[int], cuts: Sequence[int], noise: int) -> None: ...
+    def run(
+        self, sweeps: int, seed: int
+    ) -> tuple[
+        NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]
+    ]: ...
+    def log_likelihood(self) -> float: ...
+    def group_likelihoods(self, d: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]: ...
+    def cut_likelihoods(
+        self, d: int, layer: int, cuts: Sequence[int]
+    ) -> NDArray[np.float64]: ...
+    def counts(self) -> dict[str, int]: ...

@@ -1,0 +1,292 @@
+"""Gibbs sampling of the groups z, the cuts k and the noise of a TileGP (Section 3.2).
+
+The mixing proportions θ and the Poisson rates λ are integrated out, so that only discrete
+variables are left, and every step draws one of them from its exact conditional:
+
+    p(z_d = m | rest) ∝ p(D | z, k) (|A_m| + α_m)
+    p(k_dl | rest)    ∝ p(D | z, k) Γ(β₁ + |k_d|) / ((β₀/w_d + L)^k_dl k_dl!)
+
+where w_d is the width of the box (Alg. 2 draws k from Poisson(λ_d w_d); at w = 1 this is the
+paper's formula). All empty groups are one candidate that carries the sum of their α. A number of
+cuts is drawn inside a random window of nine values that holds the current one, which leaves the
+conditional as it is and lets the chain reach every value.
+
+The data are blocks. One block is a leaf, as in Alg. 1. With several, all share one z and one k,
+and their log-likelihoods add up: the *pooled* sampler, which reads the partition as a block
+approximation of the whole Gram matrix and so learns the structure from all the data.
+
+=========  ==================  =============================================================
+name       shape               meaning
+=========  ==================  =============================================================
+`z`        (D,)                group of each dimension, 0 .. M - 1 in order of appearance
+`cuts`     (D,) or (D, L)      number of cuts, of all layers or of each; D - 1 steps apart
+`noise`    scalar              variance σ² of the observations; κ(x, x) = 1
+`alpha`    scalar or (D,)      Dirichlet prior of θ
+`beta`     (β₀, β₁)            λ_d ~ Gamma with rate β₀ and shape β₁: mean β₁/β₀
+=========  ==================  =============================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebo import native
+from ebo.tilegp.box import Box
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.kernel import Hat, Laplace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_CUTS = 255  # a cell is a byte in the core
+MIN_NOISE = 1e-8  # below it rounding decides whether a Gram matrix can be factorised
+
+GibbsKernel = TileCoding | MondrianGrid | Hat | Laplace
+Block = tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of z, the cuts and the noise before any data.
+
+    alpha: Dirichlet parameter of the groups, one for all labels or (D,), one for each.
+    beta: rate β₀ and shape β₁ of the Gamma prior of a dimension's expected number of cuts.
+    group_limit: most dimensions in a group; None for no limit.
+    noise: the noise variance; or several, of which each is as likely, to sample it too.
+    per_layer: cuts of every layer on their own, as in the paper, or one number for all layers
+        (L times cheaper, and it mixes better; only this is possible with a limit kernel).
+    """
+
+    alpha: float | Floats = 1.0
+    beta: tuple[float, float] = (0.5, 3.0)
+    group_limit: int | None = None
+    noise: float | Floats = 1e-2
+    per_layer: bool = False
+
+    def __post_init__(self) -> None:
+        alpha = np.asarray(self.alpha, dtype=np.float64)
+        if alpha.ndim > 1 or not np.all(np.isfinite(alpha)) or not np.all(alpha > 0):
+            raise ValueError(f"alpha is {self.alpha}; give one positive number, or one a dimension")
+        beta = np.asarray(self.beta, dtype=np.float64)
+        if beta.shape != (2,) or not np.all(np.isfinite(beta)) or not np.all(beta > 0):
+            raise ValueError(f"beta is {self.beta}; give two positive numbers, rate and shape")
+        if self.group_limit is not None and self.group_limit < 1:
+            raise ValueError(f"group_limit is {self.group_limit}; give at least 1, or None")
+        noise = np.asarray(self.noise, dtype=np.float64)
+        if noise.ndim > 1 or noise.size == 0 or not np.all(noise >= MIN_NOISE):
+            raise ValueError(
+                f"noise is {self.noise}; give variances of at least {MIN_NOISE}, "
+                f"for a noiseless function about 1e-6 of the variance of y"
+            )
+        if not np.all(np.isfinite(noise)) or np.any(np.diff(np.atleast_1d(noise)) <= 0):
+            raise ValueError(f"noise is {self.noise}; give finite variances in rising order")
+
+    def draw(self, box: Box, layers: int, rng: np.random.Generator) -> State:
+        """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
+        alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (box.dims,))
+        limit = self.group_limit or box.dims
+        size = np.zeros(box.dims)
+        z = np.zeros(box.dims, dtype=np.int64)
+        for d in range(box.dims):
+            weight = np.where(size < limit, size + alpha, 0.0)
+            z[d] = rng.choice(box.dims, p=weight / weight.sum())
+            size[z[d]] += 1
+        rate, shape = self.beta
+        cuts = np.minimum(
+            rng.poisson(
+                rng.gamma(shape, 1.0 / rate, size=(box.dims, 1)),
+                size=(box.dims, layers if self.per_layer else 1),
+            ),
+            MAX_CUTS,
+        )
+        return State(
+            z=z if np.ndim(self.alpha) else canonical(z),
+            cuts=cuts if self.per_layer else cuts[:, 0],
+            noise=float(rng.choice(np.atleast_1d(self.noise))),
+        )
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a chain stands: all that is needed to go on from here."""
+
+    z: Ints
+    cuts: Ints
+    noise: float
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a run tells beside its state; row s of an array is the state after sweep s."""
+
+    z: Ints
+    cuts: Ints
+    noise: Floats
+    log_likelihood: Floats
+    group_change_rate: float
+    cut_change_rate: float
+    candidates: int
+    seconds: float
+
+
+def sample(
+    blocks: Sequence[Block],
+    box: Box,
+    kernel: GibbsKernel,
+    prior: Prior,
+    *,
+    sweeps: int,
+    rng: np.random.Generator,
+    start: State | None = None,
+    threads: int = 1,
+) -> tuple[State, Info]:
+    """Run the chain for some sweeps, from a given start or from a draw of the prior.
+
+    blocks: pairs (X, y) of points (n, D) in the box and values (n,), used as they are: centre and
+        scale y before. One block is a leaf; with several, all share z, cuts and noise.
+    kernel: tile coding, a Mondrian grid, or a limit kernel.
+    threads: work on blocks and candidates side by side; the result does not depend on it.
+
+    Returns the last state, and apart from it what happened on the way.
+    """
+    if sweeps < 1:
+        raise ValueError(f"sweeps is {sweeps}; give at least 1")
+    sampler = build(blocks, box, kernel, prior, threads=threads)
+    state = prior.draw(box, _layers(kernel), rng) if start is None else start
+    begin(sampler, state, box, kernel, prior)
+    began = time.perf_counter()
+    z, cuts, noise, log_likelihood = sampler.run(sweeps, int(rng.integers(2**63)))
+    seconds = time.perf_counter() - began
+    counts = sampler.counts()
+    labelled = np.ndim(prior.alpha) > 0
+    chain_z = z.astype(np.int64) if labelled else canonical(z)
+    chain_cuts = (cuts if prior.per_layer else cuts[:, :, 0]).astype(np.int64)
+    info = Info(
+        z=chain_z,
+        cuts=chain_cuts,
+        noise=noise,
+        log_likelihood=log_likelihood,
+        group_change_rate=counts["group_changes"] / max(1, counts["group_steps"]),
+        cut_change_rate=counts["cut_changes"] / max(1, counts["cut_steps"]),
+        candidates=counts["candidates"],
+        seconds=seconds,
+    )
+    return State(chain_z[-1].copy(), chain_cuts[-1].copy(), float(noise[-1])), info
+
+
+def build(
+    blocks: Sequence[Block], box: Box, kernel: GibbsKernel, prior: Prior, *, threads: int = 1
+) -> native.Gibbs:
+    """Check the input and hand it to the core; `begin` gives it a state."""
+    dims = box.dims
+    alpha = np.broadcast_to(np.asarray(prior.alpha, dtype=np.float64), (dims,))
+    if not isinstance(kernel, GibbsKernel):
+        raise TypeError(
+            f"the sampler cannot learn the cuts of {type(kernel).__name__}; "
+            f"give TileCoding, MondrianGrid, Hat or Laplace"
+        )
+    if prior.per_layer and isinstance(kernel, Hat | Laplace):
+        raise ValueError("per_layer cuts need layers: give TileCoding or MondrianGrid, not a limit")
+    mask = np.zeros(dims, dtype=bool) if kernel.categorical is None else kernel.categorical
+    if not np.array_equal(mask, box.categorical):
+        raise ValueError(
+            f"the kernel has categorical dimensions {np.flatnonzero(mask).tolist()}, the box "
+            f"{np.flatnonzero(box.categorical).tolist()}: draw it with categorical=box.categorical"
+        )
+    uniforms = kernel.uniforms if isinstance(kernel, TileCoding | MondrianGrid) else np.zeros(0)
+    if uniforms.size and uniforms.shape[0] != dims:
+        raise ValueError(f"the kernel has {uniforms.shape[0]} dimensions, the box {dims}")
+    sampler = native.Gibbs(
+        family=_FAMILIES[type(kernel)],
+        dims=dims,
+        layers=_layers(kernel),
+        max_cuts=_max_cuts(kernel),
+        uniforms=np.ascontiguousarray(uniforms),
+        categorical=mask.tolist(),
+        alpha=np.ascontiguousarray(alpha),
+        beta_rate=float(prior.beta[0]),
+        beta_shape=float(prior.beta[1]),
+        widths=np.ones(dims),
+        group_limit=prior.group_limit or dims,
+        noise=np.atleast_1d(np.asarray(prior.noise, dtype=np.float64)),
+        per_layer=prior.per_layer,
+        threads=max(1, threads),
+    )
+    if not len(blocks):
+        raise ValueError("no blocks; give at least one pair (X, y), if need be with no points")
+    for X, y in blocks:
+        T = box.to_unit(X)
+        sampler.add_block(np.ascontiguousarray(T), _values(y, len(T)))
+        crowded = [d for d in np.flatnonzero(mask) if len(np.unique(T[:, d])) > MAX_CUTS + 1]
+        if crowded and uniforms.size:
+            raise ValueError(
+                f"dimension {crowded[0]} has more than {MAX_CUTS + 1} categories in one block; "
+                f"use a limit kernel or smaller blocks"
+            )
+    return sampler
+
+
+def begin(
+    sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, prior: Prior
+) -> None:
+    """Check a state and start the core from it."""
+    z = np.asarray(state.z)
+    if z.shape != (box.dims,) or z.dtype.kind not in "iu" or z.min() < 0 or z.max() >= box.dims:
+        raise ValueError(f"z is {z.tolist()}; give {box.dims} group labels from 0 to {box.dims - 1}")
+    limit = prior.group_limit or box.dims
+    if np.bincount(z).max() > limit:
+        raise ValueError(f"z is {z.tolist()}: a group has more than group_limit = {limit} dimensions")
+    shape = (box.dims, _layers(kernel)) if prior.per_layer else (box.dims,)
+    cuts, most = np.asarray(state.cuts), _max_cuts(kernel)
+    if cuts.shape != shape or cuts.dtype.kind not in "iu":
+        raise ValueError(f"cuts have shape {cuts.shape} and type {cuts.dtype}; give {shape} integers")
+    if cuts.min() < 0 or cuts.max() > most:
+        raise ValueError(f"cuts are {cuts.min()} to {cuts.max()}; give 0 to {most}")
+    grid = np.atleast_1d(prior.noise)
+    # A state that comes from elsewhere goes to the nearest variance that the prior has.
+    nearest = int(np.abs(np.log(grid) - np.log(state.noise)).argmin())
+    sampler.start(z.tolist(), cuts.ravel().tolist(), nearest)
+
+
+def canonical(z: ArrayLike) -> Ints:
+    """Rename groups to 0, 1, … in order of appearance, along the last axis."""
+    labels = np.asarray(z)
+    rows = labels.reshape(-1, labels.shape[-1])
+    dims = rows.shape[1]
+    # The first dimension of a dimension's group names the group; then count the names.
+    first = (rows[:, :, None] == rows[:, None, :]).argmax(axis=2)
+    is_first = first == np.arange(dims)
+    rank = np.cumsum(is_first, axis=1) - 1
+    return np.take_along_axis(rank, first, axis=1).reshape(labels.shape).astype(np.int64)
+
+
+_FAMILIES: dict[type[Any], str] = {
+    TileCoding: "tile_coding",
+    MondrianGrid: "mondrian_grid",
+    Hat: "hat",
+    Laplace: "laplace",
+}
+
+
+def _layers(kernel: GibbsKernel) -> int:
+    return 1 if isinstance(kernel, Hat | Laplace) else kernel.layers
+
+
+def _max_cuts(kernel: GibbsKernel) -> int:
+    return min(MAX_CUTS, kernel.uniforms.shape[1]) if isinstance(kernel, MondrianGrid) else MAX_CUTS
+
+
+def _values(y: ArrayLike, n: int) -> Floats:
+    values = np.ascontiguousarray(y, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"y has shape {values.shape} for {n} points; give one value a point")
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise ValueError(f"y[{bad[0]}] is {values[bad[0]]}; leave failed evaluations out")
+    return values

@@ -1,0 +1,157 @@
+"""Slow, obvious twins of the fast routines: plain loops, one point at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+WORD = 2**64
+
+
+def to_unit(lower: Floats, upper: Floats, kinds: Sequence[str], X: Floats) -> Floats:
+    T = np.empty(X.shape)
+    for i in range(X.shape[0]):
+        for d in range(X.shape[1]):
+            if kinds[d] == "continuous":
+                T[i, d] = (X[i, d] - lower[d]) / (upper[d] - lower[d])
+            else:
+                T[i, d] = (X[i, d] - lower[d] + 0.5) / (upper[d] - lower[d] + 1)
+    return T
+
+
+def groups(z: Sequence[int]) -> list[list[int]]:
+    return [[d for d in range(len(z)) if z[d] == m] for m in sorted(set(z))]
+
+
+# Cells of one dimension on one layer.
+
+
+def tile_cell(t: float, k: int, u: float) -> int:
+    """How many of the cuts at (u + j)/k are not above t, by the definition of the family."""
+    if k == 0:
+        return 0
+    p = k * t
+    i = math.floor(p)
+    return i + (1 if u <= p - i else 0)
+
+
+def grid_cell(t: float, k: int, uniforms: Sequence[float]) -> int:
+    return sum(1 for u in uniforms[:k] if u <= t)
+
+
+def binning_cell(t: float, rate: float, gamma: float, u: float) -> int:
+    if rate == 0:
+        return 0
+    return math.floor(t * (rate / gamma) + u)
+
+
+# The cell of a point on a Mondrian tree, walked down by recursion.
+
+
+def splitmix(state: int, output: int) -> int:
+    x = (state + 0x9E3779B97F4A7C15 * (output + 1)) % WORD
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % WORD
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % WORD
+    return x ^ (x >> 31)
+
+
+def mondrian_cell(
+    t: Sequence[float],
+    rates: Sequence[float],
+    state: int,
+    lower: tuple[float, ...],
+    upper: tuple[float, ...],
+    time: float = 0.0,
+) -> tuple[float, ...]:
+    """The lower corner of the cell of t."""
+    weights = [k * (b - a) for k, a, b in zip(rates, lower, upper, strict=True)]
+    total = sum(weights)
+    uniform = [(splitmix(state, output) >> 11) / 2**53 for output in range(3)]
+    wait = -math.log1p(-uniform[0])
+    if wait >= total * (1.0 - time):
+        return lower
+    d, below = 0, weights[0]
+    while below <= uniform[1] * total and d < len(weights) - 1:
+        d += 1
+        below += weights[d]
+    place = lower[d] + uniform[2] * (upper[d] - lower[d])
+    time += wait / total
+    if t[d] >= place:
+        lower = (*lower[:d], place, *lower[d + 1 :])
+        return mondrian_cell(t, rates, splitmix(state, 3), lower, upper, time)
+    upper = (*upper[:d], place, *upper[d + 1 :])
+    return mondrian_cell(t, rates, splitmix(state, 4), lower, upper, time)
+
+
+# Kernels.
+
+
+def cell_gram(
+    cell: Callable[[Floats, list[int], int], Hashable],
+    T: Floats,
+    T2: Floats,
+    z: Sequence[int],
+    layers: int,
+) -> Floats:
+    """The share of layers and groups on which cell(point, group, layer) is the same."""
+    gram = np.zeros((len(T), len(T2)))
+    for i in range(len(T)):
+        for j in range(len(T2)):
+            for group in groups(z):
+                for layer in range(layers):
+                    if cell(T[i], group, layer) == cell(T2[j], group, layer):
+                        gram[i, j] += 1
+    return gram / (layers * len(groups(z)))
+
+
+def limit_gram(
+    profile: Callable[[float], float],
+    T: Floats,
+    T2: Floats,
+    z: Sequence[int],
+    cuts: Sequence[float],
+    categorical: Sequence[bool],
+) -> Floats:
+    gram = np.zeros((len(T), len(T2)))
+    for i in range(len(T)):
+        for j in range(len(T2)):
+            for group in groups(z):
+                product = 1.0
+                for d in group:
+                    if categorical[d]:
+                        product *= 1.0 if T[i, d] == T2[j, d] else 0.0
+                    else:
+                        product *= profile(cuts[d] * abs(T[i, d] - T2[j, d]))
+                gram[i, j] += product
+    return gram / len(groups(z))
+
+
+def hat(distance: float) -> float:
+    return max(0.0, 1.0 - distance)
+
+
+def laplace(distance: float) -> float:
+    return math.exp(-distance)
+
+
+# The Gaussian process, by the inverse of the covariance.
+
+
+def posterior(K: Floats, cross: Floats, y: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Mean and variance at points with cross-covariances cross (n2, n) and prior variance 1."""
+    inverse = np.linalg.inv(K + noise * np.eye(len(K)))
+    mean = np.array([c @ inverse @ y for c in cross])
+    variance = np.array([1.0 - c @ inverse @ c for c in cross])
+    return mean, variance
+
+
+def log_likelihood(K: Floats, y: Floats, noise: float) -> float:
+    covariance = K + noise * np.eye(len(K))
+    misfit = y @ np.linalg.inv(covariance) @ y
+    determinant = np.linalg.slogdet(covariance)[1]
+    return float(-0.5 * misfit - 0.5 * determinant - 0.5 * len(y) * math.log(2 * math.pi))
