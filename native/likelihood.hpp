@@ -61,8 +61,8 @@ struct Interleaved {
   EBO_INLINE vec gram(size_t q) const {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
-    vec rest = c.total[q] + as_vec(c.offset);
-    rest -= Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
+    vec rest =
+        c.total[q] + as_vec(c.offset) - Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
     for (int w = 1; w < c.words; ++w) {
       q += pairs;
       rest -= Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
@@ -95,11 +95,12 @@ struct Interleaved {
     if (is_diagonal)
 #pragma GCC unroll 8
       for (int t = 0; t < CT; ++t) sum[first + t][t] = 1.0 + as_vec(c.noise);
-    for (int k = 0; k < column; ++k)
+#pragma GCC unroll 2
+    for (int k = 0; k < column; ++k, row += PH, other += PH)
 #pragma GCC unroll 8
       for (int r = 0; r < PH; ++r)
 #pragma GCC unroll 8
-        for (int t = 0; t < CT; ++t) sum[r][t] -= row[k * PH + r] * other[k * PH + t];
+        for (int t = 0; t < CT; ++t) sum[r][t] -= row[r] * other[t];
   }
 
   // Columns of panel j in panel i > j.
@@ -214,12 +215,13 @@ struct Single {
     for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 8
       for (int t = 0; t < W; ++t) sum[r][t] = row[r][column + t];
-    for (int k = 0; k < column; ++k)
+    const double* square = other + column * W;
+#pragma GCC unroll 2
+    for (int k = 0; k < column; ++k, other += W)
 #pragma GCC unroll 8
       for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 8
-        for (int t = 0; t < W; ++t) sum[r][t] -= row[r][k] * other[k * W + t];
-    const double* square = other + column * W;
+        for (int t = 0; t < W; ++t) sum[r][t] -= row[r][k] * other[t];
 #pragma GCC unroll 8
     for (int t = 0; t < W; ++t)
 #pragma GCC unroll 8

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.kernel import Hat, Laplace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -155,3 +158,101 @@ def log_likelihood(K: Floats, y: Floats, noise: float) -> float:
     misfit = y @ np.linalg.inv(covariance) @ y
     determinant = np.linalg.slogdet(covariance)[1]
     return float(-0.5 * misfit - 0.5 * determinant - 0.5 * len(y) * math.log(2 * math.pi))
+
+
+# What the Gibbs sampler draws from: the likelihood of a state and its prior, with the mixing
+# proportions and the Poisson rates integrated out.
+
+
+class Target:
+    """The log-likelihood of blocks (T, y) as a function of z, cuts (D,) or (D, L), and the noise.
+
+    The similarities of all pairs in one dimension, for one number of cuts, are kept.
+    """
+
+    def __init__(
+        self,
+        kernel: TileCoding | MondrianGrid | Hat | Laplace,
+        blocks: Sequence[tuple[Floats, Floats]],
+    ) -> None:
+        self.kernel, self.blocks = kernel, blocks
+        self.layers = kernel.layers if isinstance(kernel, TileCoding | MondrianGrid) else 1
+        self._kept: dict[tuple[int, int, int, int], Floats] = {}
+
+    def log_likelihood(self, z: Sequence[int], cuts: Ints, noise: float) -> float:
+        return sum(
+            log_likelihood(self.gram(b, z, cuts), y, noise)
+            for b, (T, y) in enumerate(self.blocks)
+            if len(T)
+        )
+
+    def gram(self, block: int, z: Sequence[int], cuts: Ints) -> Floats:
+        n = len(self.blocks[block][0])
+        gram = np.zeros((n, n))
+        for group in groups(z):
+            for layer in range(self.layers):
+                together = np.ones((n, n))
+                for d in group:
+                    k = int(cuts[d, layer] if cuts.ndim == 2 else cuts[d])
+                    together = together * self.similarity(block, d, layer, k)
+                gram += together
+        return gram / (self.layers * len(groups(z)))
+
+    def similarity(self, block: int, d: int, layer: int, k: int) -> Floats:
+        key = (block, d, layer, k)
+        if key not in self._kept:
+            t = [float(x) for x in self.blocks[block][0][:, d]]
+            self._kept[key] = np.array([[self._pair(a, b, d, layer, k) for a in t] for b in t])
+        return self._kept[key]
+
+    def _pair(self, a: float, b: float, d: int, layer: int, k: int) -> float:
+        kernel = self.kernel
+        if kernel.categorical is not None and kernel.categorical[d]:
+            return 1.0 if a == b else 0.0
+        if isinstance(kernel, TileCoding):
+            u = float(kernel.uniforms[d, layer])
+            return 1.0 if tile_cell(a, k, u) == tile_cell(b, k, u) else 0.0
+        if isinstance(kernel, MondrianGrid):
+            us = kernel.uniforms[d, :, layer].tolist()
+            return 1.0 if grid_cell(a, k, us) == grid_cell(b, k, us) else 0.0
+        return (hat if isinstance(kernel, Hat) else laplace)(k * abs(a - b))
+
+
+def partitions(dims: int) -> Iterator[tuple[int, ...]]:
+    """All partitions of dims things, as labels in order of appearance."""
+    if dims == 0:
+        yield ()
+        return
+    for head in partitions(dims - 1):
+        for label in range(max(head, default=-1) + 2):
+            yield (*head, label)
+
+
+def log_prior_labels(z: Sequence[int], alpha: Sequence[float], limit: int) -> float:
+    """Dirichlet-multinomial law of labels 0 .. D - 1, up to a constant; groups up to limit."""
+    total = 0.0
+    for label, a in enumerate(alpha):
+        size = sum(1 for m in z if m == label)
+        if size > limit:
+            return -math.inf
+        total += math.lgamma(size + a) - math.lgamma(a)
+    return total
+
+
+def log_prior_partition(z: Sequence[int], alpha: float, limit: int) -> float:
+    """The same for a partition: the sum over all ways to label its groups."""
+    dims, count = len(z), len(set(z))
+    labellings = math.lgamma(dims + 1) - math.lgamma(dims - count + 1)
+    return labellings + log_prior_labels(z, [alpha] * dims, limit)
+
+
+def log_prior_cuts(cuts: Sequence[int], rate: float, shape: float) -> float:
+    """Law of the numbers of cuts of one dimension: Poisson, with a common Gamma rate."""
+    total = sum(cuts)
+    return (
+        math.lgamma(shape + total)
+        - math.lgamma(shape)
+        + shape * math.log(rate)
+        - (shape + total) * math.log(rate + len(cuts))
+        - sum(math.lgamma(k + 1) for k in cuts)
+    )
