@@ -78,10 +78,10 @@ class Gibbs {
     log_likelihood_ = noise_likelihoods({state_.noise})[0];
   }
 
-  void sweep(std::mt19937_64& random, const std::function<void()>& pause) {
+  void sweep(std::mt19937_64& random, bool learn_cuts, const std::function<void()>& pause) {
     for (int d = 0; d < dims_; ++d) {
       sample_group(d, random);
-      if (!tiling_.categorical[d])
+      if (learn_cuts && !tiling_.categorical[d])
         for (int l = 0; l < cut_layers_; ++l) {
           sample_cuts(d, l, random);
           pause();

@@ -71,7 +71,7 @@ struct Trace {
   std::vector<double> noise, log_likelihood;
 };
 
-Trace run(Gibbs& gibbs, int sweeps, uint64_t seed) {
+Trace run(Gibbs& gibbs, int sweeps, uint64_t seed, bool learn_cuts) {
   using clock = std::chrono::steady_clock;
   std::mt19937_64 random(seed);
   auto last = clock::now();
@@ -86,7 +86,7 @@ Trace run(Gibbs& gibbs, int sweeps, uint64_t seed) {
   Trace trace;
   nb::gil_scoped_release unlock;
   for (int i = 0; i < sweeps; ++i) {
-    gibbs.sweep(random, pause);
+    gibbs.sweep(random, learn_cuts, pause);
     const State& s = gibbs.state();
     trace.z.insert(trace.z.end(), s.z.begin(), s.z.end());
     trace.cuts.insert(trace.cuts.end(), s.cuts.begin(), s.cuts.end());
@@ -144,8 +144,8 @@ NB_MODULE(native, m) {
           "z"_a, "cuts"_a, "noise"_a, "Start from this state.")
       .def(
           "run",
-          [](Gibbs& self, int sweeps, uint64_t seed) {
-            Trace t = run(self, sweeps, seed);
+          [](Gibbs& self, int sweeps, uint64_t seed, bool learn_cuts) {
+            Trace t = run(self, sweeps, seed, learn_cuts);
             const size_t rows = sweeps, dims = self.state().z.size();
             const size_t per_dim = self.state().cuts.size() / dims;
             return nb::make_tuple(to_array(std::move(t.z), {rows, dims}),
@@ -153,7 +153,7 @@ NB_MODULE(native, m) {
                                   to_array(std::move(t.noise), {rows}),
                                   to_array(std::move(t.log_likelihood), {rows}));
           },
-          "sweeps"_a, "seed"_a,
+          "sweeps"_a, "seed"_a, "learn_cuts"_a = true,
           "Sweep over all variables; returns z, cuts, noise and log-likelihood after each sweep.")
       .def("log_likelihood", &Gibbs::log_likelihood, "Of the current state.")
       .def(

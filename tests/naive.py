@@ -190,32 +190,37 @@ class Target:
         n = len(self.blocks[block][0])
         gram = np.zeros((n, n))
         for group in groups(z):
-            for layer in range(self.layers):
-                together = np.ones((n, n))
-                for d in group:
-                    k = int(cuts[d, layer] if cuts.ndim == 2 else cuts[d])
-                    together = together * self.similarity(block, d, layer, k)
-                gram += together
-        return gram / (self.layers * len(groups(z)))
+            together = np.ones((self.layers, n, n))
+            for d in group:
+                together = together * self.similarities(block, d, cuts[d])
+            gram += together.mean(axis=0)
+        return gram / len(groups(z))
 
-    def similarity(self, block: int, d: int, layer: int, k: int) -> Floats:
+    def similarities(self, block: int, d: int, cuts: Ints) -> Floats:
+        """Of all pairs in dimension d on every layer, (L, n, n)."""
+        per_layer = np.broadcast_to(cuts, self.layers)
+        return np.array([self._layer(block, d, i, int(k)) for i, k in enumerate(per_layer)])
+
+    def _layer(self, block: int, d: int, layer: int, k: int) -> Floats:
         key = (block, d, layer, k)
         if key not in self._kept:
-            t = [float(x) for x in self.blocks[block][0][:, d]]
-            self._kept[key] = np.array([[self._pair(a, b, d, layer, k) for a in t] for b in t])
+            t = self.blocks[block][0][:, d].tolist()
+            kernel = self.kernel
+            if kernel.categorical is not None and kernel.categorical[d]:
+                rows = [[a == b for a in t] for b in t]
+            elif isinstance(kernel, TileCoding):
+                u = float(kernel.uniforms[d, layer])
+                cells = [tile_cell(a, k, u) for a in t]
+                rows = [[a == b for a in cells] for b in cells]
+            elif isinstance(kernel, MondrianGrid):
+                us = kernel.uniforms[d, :, layer].tolist()
+                cells = [grid_cell(a, k, us) for a in t]
+                rows = [[a == b for a in cells] for b in cells]
+            else:
+                profile = hat if isinstance(kernel, Hat) else laplace
+                rows = [[profile(k * abs(a - b)) for a in t] for b in t]
+            self._kept[key] = np.array(rows, dtype=np.float64)
         return self._kept[key]
-
-    def _pair(self, a: float, b: float, d: int, layer: int, k: int) -> float:
-        kernel = self.kernel
-        if kernel.categorical is not None and kernel.categorical[d]:
-            return 1.0 if a == b else 0.0
-        if isinstance(kernel, TileCoding):
-            u = float(kernel.uniforms[d, layer])
-            return 1.0 if tile_cell(a, k, u) == tile_cell(b, k, u) else 0.0
-        if isinstance(kernel, MondrianGrid):
-            us = kernel.uniforms[d, :, layer].tolist()
-            return 1.0 if grid_cell(a, k, us) == grid_cell(b, k, us) else 0.0
-        return (hat if isinstance(kernel, Hat) else laplace)(k * abs(a - b))
 
 
 def partitions(dims: int) -> Iterator[tuple[int, ...]]:

@@ -7,9 +7,10 @@ variables are left, and every step draws one of them from its exact conditional:
     p(k_dl | rest)    ∝ p(D | z, k) Γ(β₁ + |k_d|) / ((β₀/w_d + L)^k_dl k_dl!)
 
 where w_d is the width of the box (Alg. 2 draws k from Poisson(λ_d w_d); at w = 1 this is the
-paper's formula). All empty groups are one candidate that carries the sum of their α. A number of
-cuts is drawn inside a random window of nine values that holds the current one, which leaves the
-conditional as it is and lets the chain reach every value.
+paper's formula) and L the number of layers that are cut on their own. All empty groups are one
+candidate that carries the sum of their α. A number of cuts is drawn inside a random window of nine
+values that holds the current one, which leaves the conditional as it is and lets the chain reach
+every value.
 
 The data are blocks. One block is a leaf, as in Alg. 1. With several, all share one z and one k,
 and their log-likelihoods add up: the *pooled* sampler, which reads the partition as a block
@@ -19,7 +20,7 @@ approximation of the whole Gram matrix and so learns the structure from all the 
 name       shape               meaning
 =========  ==================  =============================================================
 `z`        (D,)                group of each dimension, 0 .. M - 1 in order of appearance
-`cuts`     (D,) or (D, L)      number of cuts, of all layers or of each; D - 1 steps apart
+`cuts`     (D,) or (D, L)      number of cuts, of all layers or of each
 `noise`    scalar              variance σ² of the observations; κ(x, x) = 1
 `alpha`    scalar or (D,)      Dirichlet prior of θ
 `beta`     (β₀, β₁)            λ_d ~ Gamma with rate β₀ and shape β₁: mean β₁/β₀
@@ -87,24 +88,29 @@ class Prior:
         if not np.all(np.isfinite(noise)) or np.any(np.diff(np.atleast_1d(noise)) <= 0):
             raise ValueError(f"noise is {self.noise}; give finite variances in rising order")
 
-    def draw(self, box: Box, layers: int, rng: np.random.Generator) -> State:
+    def draw(
+        self,
+        box: Box,
+        kernel: GibbsKernel,
+        rng: np.random.Generator,
+        *,
+        widths: ArrayLike | None = None,
+    ) -> State:
         """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
         alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (box.dims,))
         limit = self.group_limit or box.dims
-        size = np.zeros(box.dims)
+        weight = alpha.copy()  # of a Pólya urn: |A_m| + α_m
+        size = np.zeros(box.dims, dtype=np.int64)
         z = np.zeros(box.dims, dtype=np.int64)
-        for d in range(box.dims):
-            weight = np.where(size < limit, size + alpha, 0.0)
-            z[d] = rng.choice(box.dims, p=weight / weight.sum())
-            size[z[d]] += 1
+        for d, u in enumerate(rng.random(box.dims)):
+            cumulative = weight.cumsum()
+            m = z[d] = cumulative.searchsorted(u * cumulative[-1], side="right")
+            size[m] += 1
+            weight[m] = weight[m] + 1.0 if size[m] < limit else 0.0
         rate, shape = self.beta
-        cuts = np.minimum(
-            rng.poisson(
-                rng.gamma(shape, 1.0 / rate, size=(box.dims, 1)),
-                size=(box.dims, layers if self.per_layer else 1),
-            ),
-            MAX_CUTS,
-        )
+        mean = rng.gamma(shape, 1.0 / rate, size=box.dims) * _widths(widths, box.dims)
+        layers = _layers(kernel) if self.per_layer else 1
+        cuts = np.minimum(rng.poisson(mean[:, None], size=(box.dims, layers)), _max_cuts(kernel))
         return State(
             z=z if np.ndim(self.alpha) else canonical(z),
             cuts=cuts if self.per_layer else cuts[:, 0],
@@ -144,6 +150,8 @@ def sample(
     sweeps: int,
     rng: np.random.Generator,
     start: State | None = None,
+    widths: ArrayLike | None = None,
+    learn_cuts: bool = True,
     threads: int = 1,
 ) -> tuple[State, Info]:
     """Run the chain for some sweeps, from a given start or from a draw of the prior.
@@ -151,17 +159,19 @@ def sample(
     blocks: pairs (X, y) of points (n, D) in the box and values (n,), used as they are: centre and
         scale y before. One block is a leaf; with several, all share z, cuts and noise.
     kernel: tile coding, a Mondrian grid, or a limit kernel.
+    widths: (D,), what part of the whole range the box has, 1 unless it is a leaf's.
+    learn_cuts: sample the cuts too, or keep those of the start.
     threads: work on blocks and candidates side by side; the result does not depend on it.
 
     Returns the last state, and apart from it what happened on the way.
     """
     if sweeps < 1:
         raise ValueError(f"sweeps is {sweeps}; give at least 1")
-    sampler = build(blocks, box, kernel, prior, threads=threads)
-    state = prior.draw(box, _layers(kernel), rng) if start is None else start
+    sampler = build(blocks, box, kernel, prior, widths=widths, threads=threads)
+    state = prior.draw(box, kernel, rng, widths=widths) if start is None else start
     begin(sampler, state, box, kernel, prior)
     began = time.perf_counter()
-    z, cuts, noise, log_likelihood = sampler.run(sweeps, int(rng.integers(2**63)))
+    z, cuts, noise, log_likelihood = sampler.run(sweeps, int(rng.integers(2**63)), learn_cuts)
     seconds = time.perf_counter() - began
     counts = sampler.counts()
     labelled = np.ndim(prior.alpha) > 0
@@ -181,7 +191,13 @@ def sample(
 
 
 def build(
-    blocks: Sequence[Block], box: Box, kernel: GibbsKernel, prior: Prior, *, threads: int = 1
+    blocks: Sequence[Block],
+    box: Box,
+    kernel: GibbsKernel,
+    prior: Prior,
+    *,
+    widths: ArrayLike | None = None,
+    threads: int = 1,
 ) -> native.Gibbs:
     """Check the input and hand it to the core; `begin` gives it a state."""
     dims = box.dims
@@ -212,7 +228,7 @@ def build(
         alpha=np.ascontiguousarray(alpha),
         beta_rate=float(prior.beta[0]),
         beta_shape=float(prior.beta[1]),
-        widths=np.ones(dims),
+        widths=_widths(widths, dims),
         group_limit=prior.group_limit or dims,
         noise=np.atleast_1d(np.asarray(prior.noise, dtype=np.float64)),
         per_layer=prior.per_layer,
@@ -232,20 +248,24 @@ def build(
     return sampler
 
 
-def begin(
-    sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, prior: Prior
-) -> None:
+def begin(sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, prior: Prior) -> None:
     """Check a state and start the core from it."""
     z = np.asarray(state.z)
     if z.shape != (box.dims,) or z.dtype.kind not in "iu" or z.min() < 0 or z.max() >= box.dims:
-        raise ValueError(f"z is {z.tolist()}; give {box.dims} group labels from 0 to {box.dims - 1}")
+        raise ValueError(
+            f"z is {z.tolist()}; give {box.dims} group labels from 0 to {box.dims - 1}"
+        )
     limit = prior.group_limit or box.dims
     if np.bincount(z).max() > limit:
-        raise ValueError(f"z is {z.tolist()}: a group has more than group_limit = {limit} dimensions")
+        raise ValueError(
+            f"z is {z.tolist()}: a group has more than group_limit = {limit} dimensions"
+        )
     shape = (box.dims, _layers(kernel)) if prior.per_layer else (box.dims,)
     cuts, most = np.asarray(state.cuts), _max_cuts(kernel)
     if cuts.shape != shape or cuts.dtype.kind not in "iu":
-        raise ValueError(f"cuts have shape {cuts.shape} and type {cuts.dtype}; give {shape} integers")
+        raise ValueError(
+            f"cuts have shape {cuts.shape} and type {cuts.dtype}; give {shape} integers"
+        )
     if cuts.min() < 0 or cuts.max() > most:
         raise ValueError(f"cuts are {cuts.min()} to {cuts.max()}; give 0 to {most}")
     grid = np.atleast_1d(prior.noise)
@@ -280,6 +300,16 @@ def _layers(kernel: GibbsKernel) -> int:
 
 def _max_cuts(kernel: GibbsKernel) -> int:
     return min(MAX_CUTS, kernel.uniforms.shape[1]) if isinstance(kernel, MondrianGrid) else MAX_CUTS
+
+
+def _widths(widths: ArrayLike | None, dims: int) -> Floats:
+    values = np.ones(dims) if widths is None else np.ascontiguousarray(widths, dtype=np.float64)
+    if values.shape != (dims,) or not np.all((values > 0) & (values <= 1)):
+        raise ValueError(
+            f"widths are {values}; give for each of {dims} dimensions what part of the whole "
+            f"range the box has, above 0 and at most 1"
+        )
+    return values
 
 
 def _values(y: ArrayLike, n: int) -> Floats:

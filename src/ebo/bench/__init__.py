@@ -1,0 +1,1 @@
+"""Measurements and experiments, each behind one command of `ebo bench`."""

@@ -1,0 +1,74 @@
+"""Random partition of the unit cube by a Mondrian process (Section 3.1, Alg. 3).
+
+Leaves are cut, one at a time, until there are N_p of them or none holds more than S points. So
+`leaf_size` S is a cap on the points of a leaf, which holds unless `max_leaves` N_p is reached
+first; there is no minimum: a cut may leave any number of points, even none, on one side.
+
+=============  ============  ===================================================================
+name           shape         meaning
+=============  ============  ===================================================================
+T              (n, D)        points in the unit cube
+`max_leaves`   N_p           most leaves
+`leaf_size`    S             a leaf with at most so many points is not cut
+=============  ============  ===================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A box [lower, upper) of the unit cube, closed at 1, and the rows of T that it holds."""
+
+    lower: Floats
+    upper: Floats
+    rows: Ints
+
+
+def mondrian(T: Floats, *, max_leaves: int, leaf_size: int, rng: np.random.Generator) -> list[Leaf]:
+    """Partition the unit cube; every point is in exactly one leaf."""
+    if max_leaves < 1 or leaf_size < 1:
+        raise ValueError(
+            f"max_leaves is {max_leaves} and leaf_size {leaf_size}; both must be at least 1"
+        )
+    n, dims = T.shape
+    leaves = [Leaf(np.zeros(dims), np.ones(dims), np.arange(n))]
+    weight = np.zeros(max_leaves)
+    weight[0] = _weight(leaves[0], leaf_size)
+    while len(leaves) < max_leaves:
+        cumulative = np.cumsum(weight[: len(leaves)])
+        if cumulative[-1] <= 0:
+            break
+        j = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        left, right = _cut(leaves[j], T, rng)
+        weight[j], weight[len(leaves)] = _weight(left, leaf_size), _weight(right, leaf_size)
+        leaves[j] = left
+        leaves.append(right)
+    return leaves
+
+
+def _weight(leaf: Leaf, leaf_size: int) -> float:
+    """p_j = length(v_j) max(0, |D_j| - S)."""
+    return float(np.sum(leaf.upper - leaf.lower)) * max(0, len(leaf.rows) - leaf_size)
+
+
+def _cut(leaf: Leaf, T: Floats, rng: np.random.Generator) -> tuple[Leaf, Leaf]:
+    """Cut across a dimension drawn in proportion to its length, at a uniform place."""
+    cumulative = np.cumsum(leaf.upper - leaf.lower)
+    d = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+    at = rng.uniform(leaf.lower[d], leaf.upper[d])
+    middle_upper, middle_lower = leaf.upper.copy(), leaf.lower.copy()
+    middle_upper[d] = middle_lower[d] = at
+    below = T[leaf.rows, d] < at
+    return (
+        Leaf(leaf.lower, middle_upper, leaf.rows[below]),
+        Leaf(middle_lower, leaf.upper, leaf.rows[~below]),
+    )

@@ -1,0 +1,315 @@
+"""The core's likelihoods against the naive ones, on every instruction set of the machine.
+
+The core picks its instruction set when it is imported, so a process for each set runs `main`,
+which answers all cases; they are judged here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ebo import native
+from ebo.tilegp.box import Box
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, canonical
+from ebo.tilegp.kernel import Hat, Laplace
+from tests import naive
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROOT = Path(__file__).parents[1]
+CASES = 700  # for each instruction set
+LARGE = 32  # so many of them have more than 224 points, where another code path begins,
+LAYERS = (1, 3, 65, 130)  # and these layers
+MAX_CUTS = 30  # of the grids
+TWIN = 40_000  # Gram entries times layers up to which plain loops are affordable
+TOLERANCE = 1e-9
+AFFORDABLE = 2_000  # cut steps of a sweep times points
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A log-likelihood that the core gave for a state, without -n/2 log 2 pi."""
+
+    case: int
+    kind: str
+    state: State
+    value: float
+
+
+class Case:
+    """A random problem and a state to start from."""
+
+    def __init__(self, number: int) -> None:
+        rng = np.random.default_rng([number, 17])
+        self.number, self.dims = number, int(rng.integers(1, 7))
+        family, large = number % 4, number < LARGE
+        layers = rng.choice([1, 3, 63, 64, 65, 130], p=[0.35, 0.35, 0.05, 0.1, 0.1, 0.05])
+        self.layers = 1 if family > 1 else LAYERS[number // 4 % 4] if large else int(layers)
+        sizes = [int(rng.choice([225, 230, 260]))] if large else _sizes(rng)
+        mask = rng.random(self.dims) < 0.2
+        kinds = np.where(mask, "categorical", np.where(rng.random(self.dims) < 0.2, "integer", ""))
+        kinds = np.where(kinds == "", "continuous", kinds)
+        whole = kinds != "continuous"
+        self.box = Box(np.zeros(self.dims), np.where(whole, 4.0, 1.0), tuple(kinds))
+        self.blocks = []
+        for n in sizes:
+            X = np.where(whole, rng.integers(0, 5, (n, self.dims)), rng.random((n, self.dims)))
+            if n > 3:
+                X[1] = X[0]  # a duplicate, with another y
+            self.blocks.append((X, rng.standard_normal(n)))
+        self.kernel = _kernel(family, self, mask, rng)
+        per_layer = family < 2 and bool(number < LARGE / 2 if large else rng.random() < 0.5)
+        noise: float | Floats = float(10 ** rng.uniform(-4, 0))
+        if rng.random() < 0.3:
+            noise = np.geomspace(1e-3, 1.0, int(rng.integers(2, 13)))
+        self.prior = Prior(per_layer=per_layer, noise=noise)
+        drawn = self.prior.draw(self.box, self.kernel, rng)
+        self.start = State(drawn.z, np.minimum(drawn.cuts, MAX_CUTS), drawn.noise)
+        steps = self.dims * (self.layers if per_layer else 1)
+        self.affordable = steps * self.points <= AFFORDABLE  # to sweep
+        self.sweeps = int(rng.integers(1, 4))
+        self.asked = 2 if self.points <= 40 else 1  # dimensions to ask for candidates of
+        self.rng = rng
+
+    @property
+    def points(self) -> int:
+        return sum(len(y) for _, y in self.blocks)
+
+
+def _sizes(rng: np.random.Generator) -> list[int]:
+    """Of the blocks."""
+    draw = rng.random()
+    if draw < 0.01:
+        return [230, 12, 0]
+    if draw < 0.07:
+        return [int(rng.choice([50, 101, 223, 224]))]
+    if draw < 0.30:
+        return [int(n) for n in rng.integers(0, 10, rng.integers(2, 4))]
+    return [int(rng.choice([0, 1, 2, 3, 5, 12, 33, *range(4, 12), rng.integers(13, 41)]))]
+
+
+def _kernel(
+    family: int, case: Case, mask: NDArray[np.bool_], rng: np.random.Generator
+) -> GibbsKernel:
+    dims, layers = case.dims, case.layers
+    if family == 2:
+        return Hat(mask)
+    if family == 3:
+        return Laplace(mask)
+    drawn: TileCoding | MondrianGrid
+    if family == 0:
+        drawn = TileCoding.draw(dims, layers, rng, mask)
+    else:
+        drawn = MondrianGrid.draw(dims, layers, rng, MAX_CUTS, mask)
+    T = case.box.to_unit(case.blocks[0][0])
+    if len(T) and rng.random() < 0.4:  # cuts that go through points, or miss them by a rounding
+        for d in range(dims):
+            layer, t = rng.integers(layers), T[rng.integers(len(T)), d]
+            if isinstance(drawn, TileCoding):
+                p = rng.integers(1, 10) * t
+                u = np.nextafter(p - np.floor(p), rng.choice([0.0, 1.0]))
+                drawn.uniforms[d, layer] = rng.choice([u, p - np.floor(p)])
+            else:
+                drawn.uniforms[d, rng.integers(5), layer] = t
+    return drawn
+
+
+def answers(case: Case, sampler: native.Gibbs) -> Iterator[Answer]:
+    """All likelihoods that the core evaluates for a case, before and after some sweeps."""
+    number, state = case.number, case.start
+    constant = 0.5 * case.points * np.log(2.0 * np.pi)
+    for stage in ("start", "later"):
+        if stage == "later":
+            labels, cuts, noise, trace = sampler.run(case.sweeps, number)
+            for row in range(case.sweeps):
+                k = cuts[row] if case.prior.per_layer else cuts[row][:, 0]
+                state = State(labels[row].astype(np.int64), k.astype(np.int64), float(noise[row]))
+                yield Answer(number, "trace", state, trace[row] + constant)
+        yield Answer(number, stage, state, sampler.log_likelihood() + constant)
+        for d in case.rng.choice(case.dims, min(case.dims, case.asked), replace=False).tolist():
+            yield from _candidates(case, sampler, d, state)
+        if not case.affordable:
+            return
+
+
+def _candidates(case: Case, sampler: native.Gibbs, d: int, state: State) -> Iterator[Answer]:
+    labels, values = sampler.group_likelihoods(d)
+    assert sorted(labels) == sorted(set(state.z))
+    for label, value in zip([*labels, case.dims], values, strict=True):
+        if label != state.z[d]:  # the group that d is in already has no meaning
+            z = state.z.copy()
+            z[d] = label
+            yield Answer(case.number, "group", State(z, state.cuts, state.noise), float(value))
+    if case.box.categorical[d]:
+        return
+    layer = int(case.rng.integers(case.layers)) if case.prior.per_layer else 0
+    ks = case.rng.choice(MAX_CUTS + 1, int(case.rng.integers(1, 9)), replace=False).tolist()
+    if not isinstance(case.kernel, MondrianGrid):
+        ks[0] = int(case.rng.integers(256))
+    for k, value in zip(ks, sampler.cut_likelihoods(d, layer, ks), strict=True):
+        cuts = state.cuts.copy()
+        cuts[(d, layer) if case.prior.per_layer else d] = k
+        yield Answer(case.number, "cuts", State(state.z, cuts, state.noise), float(value))
+
+
+def main(path: str) -> None:
+    """Answer all cases, and run a longer chain of each."""
+    found, chains = [], {}
+    for case in map(Case, range(CASES)):
+        sampler = build(case.blocks, case.box, case.kernel, case.prior)
+        begin(sampler, case.start, case.box, case.kernel, case.prior)
+        found += list(answers(case, sampler))
+        if case.affordable:
+            sweeps = max(2, 60 // (case.points + case.layers))
+            z, cuts, _, log_likelihood = sampler.run(sweeps, case.number)
+            chains[case.number] = (z, cuts, log_likelihood)
+    Path(path).write_bytes(pickle.dumps((native.instruction_set(), found, chains)))
+
+
+def python(isa: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "EBO_SIMD"}
+    if isa is not None:
+        environment["EBO_SIMD"] = isa
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+
+
+Chain = tuple[NDArray[np.int32], NDArray[np.int32], Floats]
+Result = tuple[str, list[Answer], dict[int, Chain]]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """What the core of each instruction set answers."""
+    found = {}
+    for isa in native.instruction_sets():
+        path = tmp_path_factory.mktemp("native") / isa
+        done = python(isa, "-c", f"from tests import test_native as t; t.main({str(path)!r})")
+        assert done.returncode == 0, done.stderr
+        found[isa] = pickle.loads(path.read_bytes())
+    return found
+
+
+@functools.cache
+def target(number: int) -> tuple[Case, naive.Target]:
+    case = Case(number)
+    blocks = [(case.box.to_unit(X), y) for X, y in case.blocks]
+    return case, naive.Target(case.kernel, blocks)
+
+
+@functools.cache
+def expected(number: int, z: tuple[int, ...], cuts: bytes, noise: float) -> float:
+    """The naive log-likelihood, without -n/2 log 2 pi; cached: all sets see about the same."""
+    case, slow = target(number)
+    k = np.frombuffer(cuts, dtype=np.int64).reshape(case.start.cuts.shape)
+    constant = 0.5 * case.points * np.log(2.0 * np.pi)
+    if sum(len(y) ** 2 for _, y in case.blocks) * case.layers <= TWIN:
+        return float(slow.log_likelihood(z, k, noise) + constant)
+    blocks = [(case.kernel.gram(T, T, np.array(z), k), y) for T, y in slow.blocks if len(T)]
+    return float(sum(naive.log_likelihood(K, y, noise) for K, y in blocks) + constant)
+
+
+@pytest.mark.parametrize("isa", native.instruction_sets())
+def test_likelihoods_match_the_naive_ones(isa: str, results: dict[str, Result]) -> None:
+    used, found, _ = results[isa]
+    assert used == isa
+    kinds = dict.fromkeys(("start", "later", "trace", "group", "cuts"), 0)
+    for answer in found:
+        state = answer.state
+        z = tuple(canonical(state.z).tolist())
+        value = expected(answer.case, z, state.cuts.tobytes(), state.noise)
+        assert abs(answer.value - value) <= TOLERANCE * max(1.0, abs(value)), (answer, value)
+        kinds[answer.kind] += 1
+    assert min(kinds.values()) > CASES / 2, kinds
+
+
+def test_the_cases_cover_what_they_should() -> None:
+    cases = [target(number)[0] for number in range(CASES)]
+    assert {case.dims for case in cases} == set(range(1, 7))
+    assert {case.layers for case in cases} == {1, 3, 63, 64, 65, 130}
+    sizes = {len(y) for case in cases for _, y in case.blocks}
+    assert sizes >= {0, 1, 2, 3, 5, 12, 33, 50, 101, 224, 225, 230, 260}
+    swept = {type(case.kernel) for case in cases if case.points > 224 and case.affordable}
+    assert swept == {TileCoding, MondrianGrid, Hat, Laplace}
+    layered = {
+        (type(case.kernel), case.prior.per_layer, case.layers > 64, case.points > 224)
+        for case in cases
+        if case.layers > 1
+    }
+    assert len(layered) == 16
+    assert any(len(case.blocks) == 3 for case in cases)
+    assert any(case.box.categorical.all() for case in cases)
+
+
+def test_all_instruction_sets_run_the_same_chain(results: dict[str, Result]) -> None:
+    best = results[native.instruction_sets()[0]][2]
+    for isa, (_, _, chains) in results.items():
+        for number, (z, cuts, log_likelihood) in best.items():
+            np.testing.assert_array_equal(chains[number][0], z, err_msg=isa)
+            np.testing.assert_array_equal(chains[number][1], cuts, err_msg=isa)
+            np.testing.assert_allclose(chains[number][2], log_likelihood, rtol=1e-9, err_msg=isa)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_avx2_and_avx512_agree_to_the_last_bit(large: bool, results: dict[str, Result]) -> None:
+    if not {"avx2", "avx512"} <= set(results):
+        pytest.skip("this machine has not both AVX2 and AVX-512")
+    compared = 0
+    for number, chain in results["avx2"][2].items():
+        if (max(len(y) for _, y in target(number)[0].blocks) > 224) == large:
+            np.testing.assert_array_equal(results["avx512"][2][number][2], chain[2])
+            compared += 1
+    assert compared > 10
+
+
+@pytest.mark.parametrize("kernel", [Hat(), Laplace()])
+def test_rounding_does_not_pile_up(kernel: Hat | Laplace) -> None:
+    rng = np.random.default_rng(1)
+    X, y, box, prior = rng.random((6, 4)), rng.standard_normal(6), Box.unit(4), Prior(noise=1e-4)
+    sampler = build([(X, y)], box, kernel, prior)
+    begin(sampler, prior.draw(box, kernel, rng), box, kernel, prior)
+    z, cuts, _, log_likelihood = sampler.run(30_000, 2)
+    slow = naive.Target(kernel, [(X, y)])
+    for row in range(-20, 0):
+        value = slow.log_likelihood(z[row].tolist(), cuts[row][:, 0].astype(np.int64), 1e-4)
+        assert log_likelihood[row] == pytest.approx(value, rel=TOLERANCE)
+
+
+def test_the_best_instruction_set_is_the_default() -> None:
+    done = python(None, "-c", "from ebo import native; print(native.instruction_set())")
+    assert done.stdout.strip() == native.instruction_sets()[0], done.stderr
+
+
+@pytest.mark.parametrize("isa", native.instruction_sets())
+def test_ebo_simd_chooses_the_instruction_set(isa: str) -> None:
+    done = python(isa, "-c", "from ebo import native; print(native.instruction_set())")
+    assert done.stdout.strip() == isa, done.stderr
+
+
+def test_the_baseline_is_everywhere() -> None:
+    assert native.instruction_sets()[-1] == "baseline"
+    assert native.instruction_set() in native.instruction_sets()
+
+
+def test_an_unknown_instruction_set_is_refused() -> None:
+    done = python("sse9", "-c", "from ebo import native")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: EBO_SIMD is 'sse9', but this machine has ")
+    for isa in native.instruction_sets():
+        assert isa in last
+    assert last.endswith("set it to one of these, or unset it")
