@@ -48,8 +48,9 @@ class Problem:
     @property
     def layers(self) -> int:
         """That are cut on their own."""
-        layered = isinstance(self.kernel, TileCoding | MondrianGrid) and self.prior.per_layer
-        return self.kernel.layers if layered else 1
+        if isinstance(self.kernel, Hat | Laplace) or not self.prior.per_layer:
+            return 1
+        return self.kernel.layers
 
     def start(self) -> State:
         shape = (self.box.dims, self.layers) if self.prior.per_layer else (self.box.dims,)
@@ -142,7 +143,8 @@ def exact(p: Problem) -> tuple[Law, Law]:
 
 def _normalised(log_weight: Floats) -> Floats:
     weight: Floats = np.exp(log_weight - log_weight.max())
-    return weight / weight.sum()
+    weight /= weight.sum()
+    return weight
 
 
 # The chain's law.

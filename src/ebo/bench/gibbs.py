@@ -34,6 +34,10 @@ LAYERS = 64
 LEAF_SIZE = 100
 MAX_LEAVES = 1000
 SWEEPS = 10
+CANDIDATE_SIZES = (50, 100, 150)
+SWEEP_SIZES = (1_000, 5_000, 50_000)
+SKL_SIZE = 1_500
+ROUNDS = 5
 LENGTH_SCALE = 0.1
 PRIOR = Prior(noise=1e-2)
 
@@ -48,27 +52,28 @@ def run(seed: int, say: Say) -> dict[str, Any]:
         "layers": LAYERS,
     }
     with threadpool_limits(1):
-        for n in (50, 100, 150):
+        for n in CANDIDATE_SIZES:
             say(f"candidates at n = {n}")
             candidate, cholesky = candidate_seconds(n, seed)
             result[f"candidate_us_n{n}"] = 1e6 * candidate
             result[f"scipy_cholesky_us_n{n}"] = 1e6 * cholesky
             result[f"candidate_ratio_n{n}"] = candidate / cholesky
         result["sweep_seconds"] = {}
-        for n in (1_000, 5_000, 50_000):
+        for n in SWEEP_SIZES:
             say(f"{SWEEPS} sweeps in leaves, N = {n:,}, {cores} threads")
             T, y, leaves = workload(n, seed)
             result["sweep_seconds"][str(n)] = timed(in_leaves, T, y, leaves, seed, cores)[0]
-        result["growth_5000_to_50000"] = (
-            result["sweep_seconds"]["50000"] / result["sweep_seconds"]["5000"]
+        before, after = SWEEP_SIZES[-2:]
+        result[f"growth_{before}_to_{after}"] = (
+            result["sweep_seconds"][str(after)] / result["sweep_seconds"][str(before)]
         )
-        say("one thread against two, N = 5,000")
-        result |= threads_compared(seed)
-        result |= against_skl(seed, cores, say)
+        say(f"one thread against two, N = {before:,}")
+        result |= threads_compared(before, seed)
+        result |= against_skl(SKL_SIZE, seed, cores, say)
     return result
 
 
-def candidate_seconds(n: int, seed: int, rounds: int = 30) -> tuple[float, float]:
+def candidate_seconds(n: int, seed: int) -> tuple[float, float]:
     """One candidate of the sampler, all in, and SciPy's Cholesky alone of the same size."""
     T, y, _ = workload(n, seed)
     kernel = TileCoding.draw(DIMS, LAYERS, np.random.default_rng(seed))
@@ -76,7 +81,7 @@ def candidate_seconds(n: int, seed: int, rounds: int = 30) -> tuple[float, float
     K = A @ A.T / n
     repeats = max(1, 200_000 // n**2)
     candidate = cholesky = np.inf
-    for _ in range(rounds):
+    for _ in range(6 * ROUNDS):
         rng = np.random.default_rng(seed)
         info = sample([(T, y)], Box.unit(DIMS), kernel, PRIOR, sweeps=5, rng=rng)[1]
         candidate = min(candidate, info.seconds / info.candidates)
@@ -114,11 +119,11 @@ def in_leaves(T: Floats, y: Floats, leaves: list[Leaf], seed: int, threads: int)
         )
 
 
-def threads_compared(seed: int, rounds: int = 3) -> dict[str, Any]:
-    """Speed-up of two threads over one on the leaves of 5,000 points, and whether they agree."""
-    T, y, leaves = workload(5_000, seed)
+def threads_compared(n: int, seed: int) -> dict[str, Any]:
+    """Speed-up of two threads over one on the leaves of n points, and whether they agree."""
+    T, y, leaves = workload(n, seed)
     one = two = np.inf
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         seconds, alone = timed(in_leaves, T, y, leaves, seed, 1)
         one = min(one, seconds)
         seconds, together = timed(in_leaves, T, y, leaves, seed, 2)
@@ -132,21 +137,25 @@ def threads_compared(seed: int, rounds: int = 3) -> dict[str, Any]:
     return {"speedup_two_threads": one / two, "two_threads_bit_identical": same}
 
 
-def against_skl(seed: int, cores: int, say: Say) -> dict[str, Any]:
-    """10 sweeps over z with one dense kernel on all 1,500 points against 10 sweeps in leaves."""
-    T, y, leaves = workload(1_500, seed)
-    leaf_seconds = min(timed(in_leaves, T, y, leaves, seed, cores)[0] for _ in range(5))
+def against_skl(n: int, seed: int, cores: int, say: Say) -> dict[str, Any]:
+    """10 sweeps over z with one dense kernel on all n points against 10 sweeps in leaves.
+
+    SKL has one thread, since its sampler is sequential; beside it, what all cores give it when
+    they share the candidates of a step.
+    """
+    T, y, leaves = workload(n, seed)
+    leaf_seconds = min(timed(in_leaves, T, y, leaves, seed, cores)[0] for _ in range(ROUNDS))
     skl = {}
     for threads in sorted({1, cores}):
-        say(f"SKL: {SWEEPS} sweeps without partition, N = 1,500, {threads} threads: minutes")
+        say(f"SKL: {SWEEPS} sweeps without partition, N = {n:,}, {threads} threads: a minute")
         skl[threads], (state, info) = timed(without_partition, T, y, seed, threads)
     return {
-        "leaves_seconds_n1500": leaf_seconds,
-        "skl_seconds_n1500": skl[1],
-        "skl_ratio_n1500": skl[1] / leaf_seconds,
-        "skl_all_cores_ratio_n1500": skl[cores] / leaf_seconds,
-        "skl_rand_index_n1500": rand_index(state.z, np.arange(DIMS)),
-        "skl_candidates_n1500": info.candidates,
+        f"leaves_seconds_n{n}": leaf_seconds,
+        f"skl_seconds_n{n}": skl[1],
+        f"skl_ratio_n{n}": skl[1] / leaf_seconds,
+        f"skl_all_cores_ratio_n{n}": skl[cores] / leaf_seconds,
+        f"skl_rand_index_n{n}": rand_index(state.z, np.arange(DIMS)),
+        f"skl_candidates_n{n}": info.candidates,
     }
 
 

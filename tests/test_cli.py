@@ -1,0 +1,57 @@
+"""The commands, run as a person would, on the smallest data that they take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ebo.bench import gibbs, structure
+from ebo.cli import app
+
+
+def test_help_names_the_commands_and_gives_examples() -> None:
+    runner = CliRunner()
+    assert "bench" in runner.invoke(app, ["--help"]).output
+    for command in ("gibbs", "structure"):
+        output = runner.invoke(app, ["bench", command, "--help"]).output
+        assert "Example: ebo bench" in output
+
+
+def test_bench_gibbs_prints_one_json_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gibbs, "CANDIDATE_SIZES", (20,))
+    monkeypatch.setattr(gibbs, "SWEEP_SIZES", (100, 200))
+    monkeypatch.setattr(gibbs, "SKL_SIZE", 60)
+    monkeypatch.setattr(gibbs, "ROUNDS", 1)
+    outcome = CliRunner().invoke(app, ["bench", "gibbs", "--json"])
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads(outcome.stdout)
+    assert result["candidate_us_n20"] > 0
+    assert result["scipy_cholesky_us_n20"] > 0
+    assert set(result["sweep_seconds"]) == {"100", "200"}
+    assert result["skl_ratio_n60"] > 0
+    assert result["two_threads_bit_identical"] is True
+
+
+def test_bench_structure_prints_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structure, "POINTS", 60)
+    monkeypatch.setattr(structure, "CASES", (structure.Case("tiny", 2, 0.3, 30, 2),))
+    outcome = CliRunner().invoke(app, ["bench", "structure", "--seeds", "1"])
+    assert outcome.exit_code == 0, outcome.output
+    assert "pooled_adjusted_rand" in outcome.stdout
+
+
+def test_the_demonstration_finds_the_groups_and_draws_them(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "examples" / "structure.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "adjusted Rand index 1.00" in done.stdout
+    assert (tmp_path / "structure.png").stat().st_size > 10_000
