@@ -58,7 +58,6 @@ class Block {
         separator_(kernels, tiling, shape_, n, t),
         full_(pairs_ * words_),
         rest_buffer_(pairs_ * words_),
-        column_(pairs_ * words_),
         zero_(pairs_ * words_, 0),
         varying_(pairs_ * words_ * max_candidates),
         total_(pairs_),
@@ -73,7 +72,6 @@ class Block {
   }
 
   int lanes() const { return shape_.lanes; }
-  int size() const { return n_; }
 
   // What its evaluations need of a workspace.
   size_t elements() const { return pairs_ * shape_.lanes; }
@@ -86,12 +84,13 @@ class Block {
              int per_dim) {
     for (int d = 0; d < tiling_.dims; ++d) {
       propose_cuts(d, &cuts[size_t(d) * per_dim], 1, per_dim);
-      take_separation(d, 0);
+      const uint64_t* from = proposed(0);
+      for (size_t i = 0; i < full_.size(); ++i, from += shape_.lanes) separation_[d][i] = *from;
     }
     std::fill_n(total_.data(), pairs_, 0.0);
     for (size_t g = 0; g < members.size(); ++g) {
       const Words& kept = keep(members[g], -1);
-      add_weight(kept, full_, 1.0, 0.0, total_, total_);
+      add_weight(kept, full_, total_, total_);
       set_group(int(g), kept);
     }
     set_empty(int(members.size()));
@@ -100,7 +99,7 @@ class Block {
   // For a step on dimension d, which is one of these members of its group.
   void prepare(int d, const std::vector<int>& members) {
     rest_ = &keep(members, d);
-    add_weight(*rest_, separation_[d], 1.0, 0.0, total_, without_);
+    add_weight(*rest_, separation_[d], total_, without_);
   }
 
   // ---- groups ----------------------------------------------------------------------
@@ -112,16 +111,19 @@ class Block {
 
   // d joins the group in a slot; `offset` is that of its lane.
   void join(int d, int slot, double offset) {
-    get_group(slot, column_);
-    add_weight(column_, separation_[d], -1.0, offset, without_, total_);
-    remove(column_, separation_[d], column_);
-    set_group(slot, column_);
+    kernels_.join[tiling_.similarity()](pairs_, words_, shape_.lanes, lane(slot),
+                                        separation_[d].data(), offset, without_.data(),
+                                        total_.data());
   }
   // d's old group goes on without it.
   void leave(int slot) { set_group(slot, *rest_); }
+  // The group of one slot goes to another and leaves an empty one behind.
   void move(int from, int to) {
-    get_group(from, column_);
-    set_group(to, column_);
+    uint64_t *source = lane(from), *target = lane(to);
+    for (size_t i = 0; i < full_.size(); ++i, source += shape_.lanes, target += shape_.lanes) {
+      *target = *source;
+      *source = full_[i];
+    }
   }
   void set_empty(int slot) { set_group(slot, full_); }
 
@@ -141,10 +143,9 @@ class Block {
   }
 
   void accept_cuts(int d, int candidate, int slot) {
-    take_separation(d, candidate);
-    add_weight(*rest_, separation_[d], -1.0, 0.0, without_, total_);
-    remove(*rest_, separation_[d], column_);
-    set_group(slot, column_);
+    kernels_.accept[tiling_.similarity()](pairs_, words_, shape_.lanes, proposed(candidate),
+                                          rest_->data(), without_.data(), separation_[d].data(),
+                                          lane(slot), total_.data());
   }
 
   // ---- noise -----------------------------------------------------------------------
@@ -164,14 +165,15 @@ class Block {
       kernels_.log_likelihood[tiling_.similarity()][mode_](
           {n_, words_, total.data(), varying, fixed, s.offset, s.scale, s.noise, y_.data(),
            w.factor.data(), w.pivots.data(), w.whitened.data(), result});
-    // A pivot that rounding made negative: no candidate for anybody.
-    for (int i = 0; i < shape_.lanes; ++i) out[i] = std::isfinite(result[i]) ? result[i] : -INFINITY;
+    // Not a number where rounding made a pivot negative: no candidate for anybody.
+    for (int i = 0; i < shape_.lanes; ++i)
+      out[i] = std::isfinite(result[i]) ? result[i] : -INFINITY;
   }
 
-  void add_weight(const Words& a, const Words& b, double sign, double constant,
-                  const Buffer<double>& base, Buffer<double>& out) const {
-    kernels_.add_weight[tiling_.similarity()](pairs_, words_, a.data(), b.data(), sign, constant,
-                                              base.data(), out.data());
+  void add_weight(const Words& a, const Words& b, const Buffer<double>& base,
+                  Buffer<double>& out) const {
+    kernels_.add_weight[tiling_.similarity()](pairs_, words_, a.data(), b.data(), base.data(),
+                                              out.data());
   }
 
   void remove(const Words& kept, const Words& apart, Words& out) const {
@@ -189,25 +191,19 @@ class Block {
     return *kept;
   }
 
+  // Where a slot's group begins; its words follow at a distance of `lanes`.
+  uint64_t* lane(int slot) { return chunks_[slot / shape_.lanes].data() + slot % shape_.lanes; }
+  // The same of a candidate's separations.
+  const uint64_t* proposed(int candidate) const {
+    const size_t lanes = shape_.lanes, chunk = candidate / lanes;
+    return varying_.data() + chunk * pairs_ * words_ * lanes + candidate % lanes;
+  }
+
   void set_group(int slot, const Words& from) {
     const size_t lanes = shape_.lanes;
-    while (slot / lanes >= chunks_.size())
-      chunks_.emplace_back(pairs_ * words_ * lanes, uint64_t(0));
-    uint64_t* to = chunks_[slot / lanes].data() + slot % lanes;
-    for (size_t i = 0; i < pairs_ * words_; ++i) to[i * lanes] = from[i];
-  }
-
-  void get_group(int slot, Words& to) const {
-    const size_t lanes = shape_.lanes;
-    const uint64_t* from = chunks_[slot / lanes].data() + slot % lanes;
-    for (size_t i = 0; i < pairs_ * words_; ++i) to[i] = from[i * lanes];
-  }
-
-  void take_separation(int d, int candidate) {
-    const size_t lanes = shape_.lanes;
-    const uint64_t* from =
-        varying_.data() + (candidate / lanes) * pairs_ * words_ * lanes + candidate % lanes;
-    for (size_t i = 0; i < pairs_ * words_; ++i) separation_[d][i] = from[i * lanes];
+    while (slot / lanes >= chunks_.size()) chunks_.emplace_back(pairs_ * words_ * lanes, 0);
+    uint64_t* to = lane(slot);
+    for (size_t i = 0; i < from.size(); ++i, to += lanes) *to = from[i];
   }
 
   const Kernels& kernels_;
@@ -220,7 +216,7 @@ class Block {
 
   std::vector<Words> separation_;  // [dim]: S_d
   std::vector<Words> chunks_;      // [chunk of slots]: G_g, a lane each
-  Words full_, rest_buffer_, column_, zero_;
+  Words full_, rest_buffer_, zero_;
   const Words* rest_ = nullptr;
   Words varying_;  // [chunk of candidates]: S'_d, a lane each
   Buffer<double> total_, without_;

@@ -4,11 +4,11 @@
 // The likelihood is the sum over blocks: one block is a leaf of Alg. 1; several
 // blocks share one z and one k (the pooled sampler).
 #pragma once
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #include "block.hpp"
@@ -17,11 +17,11 @@
 namespace ebo {
 
 struct Prior {
-  std::vector<double> alpha;   // Dirichlet, one for every group label
+  std::vector<double> alpha;     // Dirichlet, one for every group label
   double beta_rate, beta_shape;  // beta_0 and beta_1: lambda_d ~ Gamma(shape, rate)
-  std::vector<double> widths;  // of the box: k_d ~ Poisson(lambda_d * width_d)
-  int group_limit;             // most dimensions in a group
-  std::vector<double> noise;   // variances, each as likely as the others; one: it is given
+  std::vector<double> widths;    // of the box: k_d ~ Poisson(lambda_d * width_d)
+  int group_limit;               // most dimensions in a group
+  std::vector<double> noise;     // variances, each as likely as the others; one: it is given
 };
 
 struct State {
@@ -73,7 +73,8 @@ class Gibbs {
     }
     workspaces_.clear();
     for (int i = 0; i < team_.size(); ++i) workspaces_.emplace_back(elements, rows);
-    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->start(members_, state_.cuts, cut_layers_); });
+    team_.run(int(blocks_.size()),
+              [&](int b, int) { blocks_[b]->start(members_, state_.cuts, cut_layers_); });
     prepared_ = -1;
     log_likelihood_ = noise_likelihoods({state_.noise})[0];
   }
@@ -187,6 +188,7 @@ class Gibbs {
         best = int(i);
       }
     }
+    if (best < 0) throw std::runtime_error("no candidate has a finite likelihood");
     return best;
   }
 
@@ -301,12 +303,12 @@ class Gibbs {
       Block& block = *blocks_[b];
       block.join(d, to, offset);
       if (is_new) block.set_empty(groups + 1);
-      if (alone) {  // the last group takes the slot that falls free
-        if (from != last) block.move(last, from);
-        block.set_empty(last);
-      } else {
+      if (!alone)
         block.leave(from);
-      }
+      else if (from == last)
+        block.set_empty(last);
+      else
+        block.move(last, from);  // the last group takes the slot that falls free
     });
     prepared_ = -1;
     if (is_new) {

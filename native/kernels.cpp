@@ -12,7 +12,7 @@
 
 namespace ebo {
 
-using namespace EBO_ISA;  // NOLINT
+using namespace EBO_ISA;
 
 const Kernels EBO_TABLE(EBO_ISA) = {
     EBO_STRING(EBO_ISA),
@@ -21,6 +21,8 @@ const Kernels EBO_TABLE(EBO_ISA) = {
     {{Interleaved<Bits>::run, Single<Bits>::run}, {Interleaved<Limit>::run, Single<Limit>::run}},
     {add_weight<Bits>, add_weight<Limit>},
     {remove<Bits>, remove<Limit>},
+    {join<Bits>, join<Limit>},
+    {accept<Bits>, accept<Limit>},
     cells,
     separations_by_cells,
     separations_by_tiles,

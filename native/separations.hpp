@@ -7,17 +7,48 @@
 namespace ebo::EBO_ISA {
 
 template <class Sim>
-void add_weight(size_t pairs, int words, const void* a, const void* b, double sign,
-                double constant, const double* base, double* out) {
+void add_weight(size_t pairs, int words, const void* a, const void* b, const double* base,
+                double* out) {
   using word = typename Sim::word;
   const auto* p = static_cast<const word*>(a);
   const auto* q = static_cast<const word*>(b);
   for (size_t i = 0; i < pairs; i += W) {
-    vec sum = as_vec(base + i) + constant;
+    vec sum = as_vec(base + i);
     for (int w = 0; w < words; ++w)
-      sum += sign * Sim::weight(as_vec(p + w * pairs + i), as_vec(q + w * pairs + i));
+      sum += Sim::weight(as_vec(p + w * pairs + i), as_vec(q + w * pairs + i));
     as_vec(out + i) = sum;
   }
+}
+
+// A lane of a chunk is far from the next pair's: these two read and write it in one pass.
+
+template <class Sim>
+void join(size_t pairs, int words, int lanes, void* group, const void* apart, double offset,
+          const double* without, double* total) {
+  using word = typename Sim::word;
+  auto* g = static_cast<word*>(group);
+  const auto* s = static_cast<const word*>(apart);
+  for (int w = 0; w < words; ++w)
+    for (size_t q = 0; q < pairs; ++q, g += lanes, ++s) {
+      total[q] = (w == 0 ? without[q] + offset : total[q]) - Sim::weight(*g, *s);
+      *g = Sim::remove(*g, *s);
+    }
+}
+
+template <class Sim>
+void accept(size_t pairs, int words, int lanes, const void* varying, const void* rest,
+            const double* without, void* apart, void* group, double* total) {
+  using word = typename Sim::word;
+  const auto* v = static_cast<const word*>(varying);
+  const auto* r = static_cast<const word*>(rest);
+  auto* s = static_cast<word*>(apart);
+  auto* g = static_cast<word*>(group);
+  for (int w = 0; w < words; ++w)
+    for (size_t q = 0; q < pairs; ++q, v += lanes, g += lanes, ++r, ++s) {
+      *s = *v;
+      total[q] = (w == 0 ? without[q] : total[q]) - Sim::weight(*r, *v);
+      *g = Sim::remove(*r, *v);
+    }
 }
 
 // Tile coding: k cuts at (u + i) / k, so that p = k t has floor(p) of them below it, and one

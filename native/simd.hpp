@@ -114,6 +114,8 @@ struct Bits {
   using pack = uvec;
   static EBO_INLINE vec weight(uvec a, uvec b) { return bit_count(a & b); }
   static EBO_INLINE uvec remove(uvec kept, uvec apart) { return kept & ~apart; }
+  static EBO_INLINE double weight(uint64_t a, uint64_t b) { return __builtin_popcountll(a & b); }
+  static EBO_INLINE uint64_t remove(uint64_t kept, uint64_t apart) { return kept & ~apart; }
 };
 
 struct Limit {
@@ -121,6 +123,8 @@ struct Limit {
   using pack = vec;
   static EBO_INLINE vec weight(vec a, vec b) { return a * b; }
   static EBO_INLINE vec remove(vec kept, vec apart) { return kept * (1.0 - apart); }
+  static EBO_INLINE double weight(double a, double b) { return a * b; }
+  static EBO_INLINE double remove(double kept, double apart) { return kept * (1.0 - apart); }
 };
 
 }  // namespace ebo::EBO_ISA

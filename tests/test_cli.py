@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -55,3 +56,12 @@ def test_the_demonstration_finds_the_groups_and_draws_them(tmp_path: Path) -> No
     )
     assert "adjusted Rand index 1.00" in done.stdout
     assert (tmp_path / "structure.png").stat().st_size > 10_000
+
+
+def test_the_readme_example_runs() -> None:
+    readme = Path(__file__).parents[1] / "README.md"
+    code = readme.read_text().split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    z = names["state"].z
+    assert z[0] == z[2] != z[1]

@@ -81,7 +81,7 @@ class Case:
         steps = self.dims * (self.layers if per_layer else 1)
         self.affordable = steps * self.points <= AFFORDABLE  # to sweep
         self.sweeps = int(rng.integers(1, 4))
-        self.asked = 2 if self.points <= 40 else 1  # dimensions to ask for candidates of
+        self.asked = 2 if self.points <= 12 else 1  # dimensions to ask for candidates of
         self.rng = rng
 
     @property

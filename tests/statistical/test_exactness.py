@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 
 CLOSE = 0.02
 CLOSE_MARGINAL = 0.012
+SCATTER = 0.012  # distance that the randomness of as many independent draws would have
 BURN_IN = 100
 CATEGORIES = 3
 
@@ -179,6 +180,11 @@ def distance(one: Law, two: Law, columns: list[int] | None = None) -> float:
     return float(0.5 * np.abs(difference).sum())
 
 
+def scatter(law: Law) -> float:
+    """Mean distance of n independent draws from their own law, times sqrt(n)."""
+    return float(np.sqrt(law[1] * (1.0 - law[1]) / (2.0 * np.pi)).sum())
+
+
 def marginals(p: Problem) -> list[list[int]]:
     """Columns of z, of the cuts of each dimension and layer, and of the noise."""
     dims = p.box.dims
@@ -251,12 +257,12 @@ SMALL = {
     ),
     "twelve noises": problem(
         grid(2, 4, 1),
-        Prior(noise=np.geomspace(1e-3, 10.0, 12)),
+        Prior(noise=np.geomspace(0.05, 1.5, 12)),
         most=1,
         truth=[0, 1],
         cuts=1,
-        seed=31,
-        sizes=[12],
+        seed=33,
+        sizes=[10],
     ),
     "pooled": problem(
         grid(3, 4, 2),
@@ -330,7 +336,7 @@ def test_all_states_are_visited_as_often_as_the_posterior_says(name: str) -> Non
     p = SMALL[name]
     prior, posterior = exact(p)
     check_power(p, prior, posterior)
-    chain = visits(p, sweeps=100_000)
+    chain = visits(p, sweeps=max(60_000, int((scatter(posterior) / SCATTER) ** 2)))
     assert distance(chain, posterior) < CLOSE
     for columns in marginals(p):
         assert distance(chain, posterior, columns) < CLOSE_MARGINAL
@@ -434,6 +440,16 @@ def test_cuts_without_data_reach_all_of_a_wide_range() -> None:
     assert law.min() > 0.01
     seen = np.bincount(cuts[:, 0], minlength=31) / len(cuts)
     assert 0.5 * np.abs(seen - law).sum() < CLOSE
+
+
+@pytest.mark.parametrize("count", [2, 9, 10, 12, 25])
+def test_every_noise_is_as_likely_without_data(count: int) -> None:
+    prior = Prior(noise=np.geomspace(1e-3, 10.0, count))
+    blocks = [(np.empty((0, 1)), np.empty(0))]
+    p = Problem(Box.unit(1), Hat(), prior, blocks, 255, np.ones(1))
+    rows, _ = visits(p, 50_000)
+    share = np.bincount(rows[:, -1], minlength=count) / len(rows)
+    assert 0.5 * np.abs(share - 1.0 / count).sum() < CLOSE
 
 
 def batch_error(values: Floats, batches: int = 50) -> float:
