@@ -41,12 +41,13 @@ from ebo import native
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.model import LEAST_NOISE, check_categorical, check_values
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_CUTS = 255  # a cell is a byte in the core
-MIN_NOISE = 1e-8  # below it rounding decides whether a Gram matrix can be factorised
+LARGEST_NOISE = 1e12  # keeps a product of 16 pivots finite
 
 GibbsKernel = TileCoding | MondrianGrid | Hat | Laplace
 Block = tuple[ArrayLike, ArrayLike]
@@ -80,13 +81,23 @@ class Prior:
         if self.group_limit is not None and self.group_limit < 1:
             raise ValueError(f"group_limit is {self.group_limit}; give at least 1, or None")
         noise = np.asarray(self.noise, dtype=np.float64)
-        if noise.ndim > 1 or noise.size == 0 or not np.all(noise >= MIN_NOISE):
+        if noise.ndim > 1 or noise.size == 0 or not np.all(noise >= LEAST_NOISE):
             raise ValueError(
-                f"noise is {self.noise}; give variances of at least {MIN_NOISE}, "
+                f"noise is {self.noise}; give variances of at least {LEAST_NOISE}, "
                 f"for a noiseless function about 1e-6 of the variance of y"
             )
-        if not np.all(np.isfinite(noise)) or np.any(np.diff(np.atleast_1d(noise)) <= 0):
-            raise ValueError(f"noise is {self.noise}; give finite variances in rising order")
+        if not np.all(noise <= LARGEST_NOISE) or np.any(np.diff(np.atleast_1d(noise)) <= 0):
+            raise ValueError(
+                f"noise is {self.noise}; give finite variances in rising order, at most "
+                f"{LARGEST_NOISE:g}: scale y down for more"
+            )
+
+    def alpha_of(self, dims: int) -> Floats:
+        """alpha for each of the labels 0 .. dims - 1."""
+        alpha = np.asarray(self.alpha, dtype=np.float64)
+        if alpha.ndim and alpha.shape != (dims,):
+            raise ValueError(f"alpha has {alpha.size} values for {dims} dimensions; give {dims}")
+        return np.array(np.broadcast_to(alpha, (dims,)))
 
     def draw(
         self,
@@ -97,9 +108,8 @@ class Prior:
         widths: ArrayLike | None = None,
     ) -> State:
         """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
-        alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (box.dims,))
         limit = self.group_limit or box.dims
-        weight = alpha.copy()  # of a Pólya urn: |A_m| + α_m
+        weight = self.alpha_of(box.dims)  # of a Pólya urn: |A_m| + α_m
         size = np.zeros(box.dims, dtype=np.int64)
         z = np.zeros(box.dims, dtype=np.int64)
         for d, u in enumerate(rng.random(box.dims)):
@@ -201,7 +211,6 @@ def build(
 ) -> native.Gibbs:
     """Check the input and hand it to the core; `begin` gives it a state."""
     dims = box.dims
-    alpha = np.broadcast_to(np.asarray(prior.alpha, dtype=np.float64), (dims,))
     if not isinstance(kernel, GibbsKernel):
         raise TypeError(
             f"the sampler cannot learn the cuts of {type(kernel).__name__}; "
@@ -209,37 +218,34 @@ def build(
         )
     if prior.per_layer and isinstance(kernel, Hat | Laplace):
         raise ValueError("per_layer cuts need layers: give TileCoding or MondrianGrid, not a limit")
-    mask = np.zeros(dims, dtype=bool) if kernel.categorical is None else kernel.categorical
-    if not np.array_equal(mask, box.categorical):
-        raise ValueError(
-            f"the kernel has categorical dimensions {np.flatnonzero(mask).tolist()}, the box "
-            f"{np.flatnonzero(box.categorical).tolist()}: draw it with categorical=box.categorical"
-        )
+    check_categorical(kernel, box)
     uniforms = kernel.uniforms if isinstance(kernel, TileCoding | MondrianGrid) else np.zeros(0)
-    if uniforms.size and uniforms.shape[0] != dims:
-        raise ValueError(f"the kernel has {uniforms.shape[0]} dimensions, the box {dims}")
+    if threads < 1:
+        raise ValueError(f"threads is {threads}; give at least 1")
     sampler = native.Gibbs(
         family=_FAMILIES[type(kernel)],
         dims=dims,
         layers=_layers(kernel),
         max_cuts=_max_cuts(kernel),
         uniforms=np.ascontiguousarray(uniforms),
-        categorical=mask.tolist(),
-        alpha=np.ascontiguousarray(alpha),
+        categorical=box.categorical.tolist(),
+        alpha=prior.alpha_of(dims),
         beta_rate=float(prior.beta[0]),
         beta_shape=float(prior.beta[1]),
         widths=_widths(widths, dims),
         group_limit=prior.group_limit or dims,
         noise=np.atleast_1d(np.asarray(prior.noise, dtype=np.float64)),
         per_layer=prior.per_layer,
-        threads=max(1, threads),
+        threads=threads,
     )
     if not len(blocks):
         raise ValueError("no blocks; give at least one pair (X, y), if need be with no points")
     for X, y in blocks:
         T = box.to_unit(X)
-        sampler.add_block(np.ascontiguousarray(T), _values(y, len(T)))
-        crowded = [d for d in np.flatnonzero(mask) if len(np.unique(T[:, d])) > MAX_CUTS + 1]
+        sampler.add_block(np.ascontiguousarray(T), np.ascontiguousarray(check_values(y, len(T))))
+        crowded = [
+            d for d in np.flatnonzero(box.categorical) if len(np.unique(T[:, d])) > MAX_CUTS + 1
+        ]
         if crowded and uniforms.size:
             raise ValueError(
                 f"dimension {crowded[0]} has more than {MAX_CUTS + 1} categories in one block; "
@@ -268,6 +274,8 @@ def begin(sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, pr
         )
     if cuts.min() < 0 or cuts.max() > most:
         raise ValueError(f"cuts are {cuts.min()} to {cuts.max()}; give 0 to {most}")
+    if not 0 < state.noise < np.inf:
+        raise ValueError(f"noise is {state.noise}; give a positive variance")
     grid = np.atleast_1d(prior.noise)
     # A state that comes from elsewhere goes to the nearest variance that the prior has.
     nearest = int(np.abs(np.log(grid) - np.log(state.noise)).argmin())
@@ -309,14 +317,4 @@ def _widths(widths: ArrayLike | None, dims: int) -> Floats:
             f"widths are {values}; give for each of {dims} dimensions what part of the whole "
             f"range the box has, above 0 and at most 1"
         )
-    return values
-
-
-def _values(y: ArrayLike, n: int) -> Floats:
-    values = np.ascontiguousarray(y, dtype=np.float64)
-    if values.shape != (n,):
-        raise ValueError(f"y has shape {values.shape} for {n} points; give one value a point")
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        raise ValueError(f"y[{bad[0]}] is {values[bad[0]]}; leave failed evaluations out")
     return values

@@ -78,7 +78,7 @@ class TileGP:
                 f"noise is {noise}; give a finite variance of at least {LEAST_NOISE}, "
                 f"which stands for no noise"
             )
-        _check_categorical(kernel, box)
+        check_categorical(kernel, box)
         nothing = np.empty((0, box.dims))
         kernel.gram(nothing, nothing, z, cuts)  # complains of a wrong z or cuts now, not later
         self.kernel, self.box, self.z, self.cuts = kernel, box, np.array(z), np.array(cuts)
@@ -89,7 +89,7 @@ class TileGP:
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Condition on the observations y (n,) at X (n, D); n = 0 gives the prior."""
         T = self.box.to_unit(X)
-        self._solver = self._factorise(T, _check_values(y, len(T)))
+        self._solver = self._factorise(T, check_values(y, len(T)))
         self._n = len(T)
         return self
 
@@ -261,7 +261,7 @@ def _dense(matrix: Matrix) -> Floats:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-def _check_values(y: ArrayLike, n: int) -> Floats:
+def check_values(y: ArrayLike, n: int) -> Floats:
     """The observations as an (n,) array of reasonable numbers."""
     values = np.asarray(y, dtype=np.float64)
     if values.shape != (n,):
@@ -275,7 +275,7 @@ def _check_values(y: ArrayLike, n: int) -> Floats:
     return values
 
 
-def _check_categorical(kernel: Kernel, box: Box) -> None:
+def check_categorical(kernel: Kernel, box: Box) -> None:
     """Kernel and box must agree on which dimensions are categorical."""
     mask = np.zeros(box.dims, dtype=np.bool_) if kernel.categorical is None else kernel.categorical
     if mask.shape != (box.dims,):
