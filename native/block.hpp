@@ -104,9 +104,13 @@ class Block {
 
   // ---- groups ----------------------------------------------------------------------
 
-  // d in each group of a chunk of slots.
-  void group_likelihoods(int d, int chunk, const LaneScalars& s, Workspace& w, double* out) const {
-    evaluate(without_, chunks_[chunk].data(), separation_[d].data(), s, w, out);
+  // Whether so few candidates of a chunk are better evaluated one by one (measured).
+  bool prefers_single(int wanted) const { return 4 * wanted <= shape_.lanes; }
+
+  // d in each group of a chunk of slots; or, of these, in that of one lane.
+  void group_likelihoods(int d, int chunk, int lane, const LaneScalars& s, Workspace& w,
+                         double* out) const {
+    evaluate(without_, chunks_[chunk].data(), separation_[d].data(), lane, s, w, out);
   }
 
   // d joins the group in a slot; `offset` is that of its lane.
@@ -137,9 +141,10 @@ class Block {
                           varying_.data() + first * pairs_ * words_);
   }
 
-  void cut_likelihoods(int chunk, const LaneScalars& s, Workspace& w, double* out) const {
-    evaluate(without_, varying_.data() + chunk * pairs_ * words_ * shape_.lanes, rest_->data(), s,
-             w, out);
+  void cut_likelihoods(int chunk, int lane, const LaneScalars& s, Workspace& w,
+                       double* out) const {
+    evaluate(without_, varying_.data() + chunk * pairs_ * words_ * shape_.lanes, rest_->data(),
+             lane, s, w, out);
   }
 
   void accept_cuts(int d, int candidate, int slot) {
@@ -151,20 +156,21 @@ class Block {
   // ---- noise -----------------------------------------------------------------------
 
   // The current groups and cuts under several noise variances.
-  void noise_likelihoods(const LaneScalars& s, Workspace& w, double* out) const {
-    evaluate(total_, chunks_[0].data(), zero_.data(), s, w, out);
+  void noise_likelihoods(int lane, const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(total_, chunks_[0].data(), zero_.data(), lane, s, w, out);
   }
 
  private:
   using Words = Buffer<uint64_t>;  // bits, or the bits of doubles for a limit kernel
 
-  void evaluate(const Buffer<double>& total, const void* varying, const void* fixed,
+  void evaluate(const Buffer<double>& total, const void* varying, const void* fixed, int lane,
                 const LaneScalars& s, Workspace& w, double* out) const {
     alignas(64) double result[8] = {};
     if (n_ > 0)
-      kernels_.log_likelihood[tiling_.similarity()][mode_](
-          {n_, words_, total.data(), varying, fixed, s.offset, s.scale, s.noise, y_.data(),
+      kernels_.log_likelihood[tiling_.similarity()][lane < 0 ? mode_ : 1](
+          {n_, words_, lane, total.data(), varying, fixed, s.offset, s.scale, s.noise, y_.data(),
            w.factor.data(), w.pivots.data(), w.whitened.data(), result});
+    if (lane >= 0) result[lane] = result[0];
     // Not a number where rounding made a pivot negative: no candidate for anybody.
     for (int i = 0; i < shape_.lanes; ++i)
       out[i] = std::isfinite(result[i]) ? result[i] : -INFINITY;

@@ -108,8 +108,8 @@ class Gibbs {
           *offset = (is_new ? full_ : 0.0) - (alone ? full_ : 0.0);
           *scale = 1.0 / (full_ * (others + is_new));
         },
-        [&](Block& block, int chunk, const LaneScalars& s, Workspace& w, double* out) {
-          block.group_likelihoods(d, chunk, s, w, out);
+        [&](Block& block, int chunk, int lane, const LaneScalars& s, Workspace& w, double* out) {
+          block.group_likelihoods(d, chunk, lane, s, w, out);
         });
   }
 
@@ -130,8 +130,8 @@ class Gibbs {
           *offset = 0.0;
           *scale = scale_all;
         },
-        [&](Block& block, int chunk, const LaneScalars& s, Workspace& w, double* out) {
-          block.cut_likelihoods(chunk, s, w, out);
+        [&](Block& block, int chunk, int lane, const LaneScalars& s, Workspace& w, double* out) {
+          block.cut_likelihoods(chunk, lane, s, w, out);
         });
   }
 
@@ -204,15 +204,22 @@ class Gibbs {
   std::vector<double> evaluate(const std::vector<char>& wanted, const Scalars& scalars,
                                const Evaluate& of_chunk, const double* noise = nullptr) {
     struct Task {
-      int block, chunk;
+      int block, chunk, lane;  // lane -1: all of the chunk
     };
     std::vector<Task> tasks;
     const int count = int(wanted.size());
     for (int b = 0; b < int(blocks_.size()); ++b) {
       const int lanes = blocks_[b]->lanes();
-      for (int first = 0; first < count; first += lanes)
-        if (std::count(wanted.begin() + first, wanted.begin() + std::min(first + lanes, count), 1))
-          tasks.push_back({b, first / lanes});
+      for (int first = 0; first < count; first += lanes) {
+        const int last = std::min(first + lanes, count);
+        const int asked = int(std::count(wanted.begin() + first, wanted.begin() + last, 1));
+        if (!blocks_[b]->prefers_single(asked)) {
+          tasks.push_back({b, first / lanes, -1});
+          continue;
+        }
+        for (int candidate = first; candidate < last; ++candidate)
+          if (wanted[candidate]) tasks.push_back({b, first / lanes, candidate - first});
+      }
     }
     std::vector<double> results(tasks.size() * 8);
     team_.run(int(tasks.size()), [&](int i, int thread) {
@@ -225,7 +232,7 @@ class Gibbs {
         scalars(candidate, &s.offset[lane], &s.scale[lane]);
         s.noise[lane] = noise ? noise[candidate] : this->noise();
       }
-      of_chunk(block, task.chunk, s, workspaces_[thread], &results[size_t(i) * 8]);
+      of_chunk(block, task.chunk, task.lane, s, workspaces_[thread], &results[size_t(i) * 8]);
     });
     std::vector<double> sums(count);
     for (int c = 0; c < count; ++c) sums[c] = wanted[c] ? 0.0 : NAN;
@@ -233,7 +240,8 @@ class Gibbs {
       const int lanes = blocks_[tasks[i].block]->lanes();
       for (int lane = 0; lane < lanes; ++lane) {
         const int candidate = tasks[i].chunk * lanes + lane;
-        if (candidate < count) sums[candidate] += results[i * 8 + lane];
+        if (candidate < count && (tasks[i].lane < 0 || tasks[i].lane == lane))
+          sums[candidate] += results[i * 8 + lane];
       }
     }
     counts_.candidates += std::count(wanted.begin(), wanted.end(), 1);
@@ -250,8 +258,8 @@ class Gibbs {
           *offset = 0.0;
           *scale = scale_all;
         },
-        [](Block& block, int, const LaneScalars& s, Workspace& w, double* out) {
-          block.noise_likelihoods(s, w, out);
+        [](Block& block, int, int lane, const LaneScalars& s, Workspace& w, double* out) {
+          block.noise_likelihoods(lane, s, w, out);
         },
         variances.data());
   }

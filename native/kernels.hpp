@@ -42,6 +42,7 @@ inline size_t pair_count(int n, int height) {
 struct Candidates {
   int n;
   int words;
+  int lane;                // all (-1), or this one of interleaved candidates alone
   const double* total;     // [pair]
   const void* varying;     // [word][pair][lane]
   const void* fixed;       // [word][pair]
@@ -69,7 +70,8 @@ struct Kernels {
   Shape interleaved;  // one lane per candidate: small blocks
   Shape single;       // one candidate, vectors along the rows: large blocks
 
-  // [similarity][interleaved, single]
+  // [similarity][interleaved, single]; the latter also takes one lane of the former's layout,
+  // and gives its result as lane 0.
   void (*log_likelihood[2][2])(const Candidates&);
 
   // out[pair] = base[pair] + weight(a AND b); [similarity]

@@ -21,24 +21,25 @@ namespace ebo::EBO_ISA {
 
 // log of a long product of pivots: logarithms are dear, so they are taken once in
 // 16 pivots, each of which lies between the noise (>= 1e-8) and 1 + noise.
+template <class Number>
 class LogProduct {
  public:
-  EBO_INLINE void multiply(vec pivot) {
+  EBO_INLINE void multiply(Number pivot) {
     product_ *= pivot;
     if (++count_ % 16 == 0) flush();
   }
-  EBO_INLINE vec value() {
+  EBO_INLINE Number value() {
     flush();
     return sum_;
   }
 
  private:
   EBO_INLINE void flush() {
-    for (int i = 0; i < W; ++i) sum_[i] += std::log(product_[i]);
-    product_ = broadcast(1.0);
+    sum_ += logarithm(product_);
+    product_ = Number{} + 1.0;
   }
-  vec product_ = broadcast(1.0);
-  vec sum_ = broadcast(0.0);
+  Number product_ = Number{} + 1.0;
+  Number sum_{};
   int count_ = 0;
 };
 
@@ -126,7 +127,7 @@ struct Interleaved {
   }
 
   // Columns of panel i in itself.
-  void diagonal_square(int i, LogProduct& determinant) const {
+  void diagonal_square(int i, LogProduct<vec>& determinant) const {
     vec* row = factor + panel_start(i, PH);
 #pragma GCC unroll 8
     for (int first = 0; first < PH; first += CT) {
@@ -173,7 +174,7 @@ struct Interleaved {
 
   static void run(const Candidates& candidates) {
     const Interleaved self{candidates};
-    LogProduct determinant;
+    LogProduct<vec> determinant;
     vec square = broadcast(0.0);
     for (int i = 0; i < panel_count(candidates.n, PH); ++i) {
       if (gram_first) self.fill(i);
@@ -191,14 +192,38 @@ struct Single {
   using word = typename Sim::word;
   using pack = typename Sim::pack;
 
-  static EBO_INLINE void fill(const Candidates& c, size_t pairs, size_t begin, size_t end) {
+  // Panels [begin, end) of the Gram matrix.
+  static EBO_INLINE void fill(const Candidates& c, int begin, int end) {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
-    for (size_t q = begin; q < end; q += W) {
+    const size_t pairs = pair_count(c.n, W);
+    for (size_t q = panel_start(begin, W); q < panel_start(end, W); q += W) {
       vec rest = as_vec(c.total + q) + c.offset[0];
       for (int w = 0; w < c.words; ++w)
         rest -= Sim::weight(as_vec(varying + w * pairs + q), as_vec(fixed + w * pairs + q));
       as_vec(c.factor + q) = c.scale[0] * rest;
+    }
+  }
+
+  // The same of one lane of interleaved candidates.
+  static void fill_from_lane(const Candidates& c, int begin, int end) {
+    constexpr int PH = Interleaved<Sim>::PH;
+    const auto* varying = static_cast<const word*>(c.varying) + c.lane;
+    const auto* fixed = static_cast<const word*>(c.fixed);
+    const size_t pairs = pair_count(c.n, PH);
+    for (int i = begin * W; i < end * W; ++i) {
+      double* row = c.factor + panel_start(i / W, W) + i % W;
+      const size_t first = panel_start(i / PH, PH) + i % PH;
+      for (int k = 0; k < i; ++k) {
+        double rest = 0.0;
+        if (i < c.n) {
+          size_t q = first + size_t(k) * PH;
+          rest = c.total[q] + c.offset[c.lane];
+          for (int w = 0; w < c.words; ++w, q += pairs)
+            rest -= Sim::weight(varying[q * W], fixed[q]);
+        }
+        row[size_t(k) * W] = c.scale[c.lane] * rest;
+      }
     }
   }
 
@@ -234,7 +259,8 @@ struct Single {
       }
   }
 
-  static void diagonal_square(double* factor, double* pivots, double* determinant, int n, int i) {
+  static void diagonal_square(double* factor, double* pivots, LogProduct<double>& determinant,
+                              int n, int i) {
     vec* row = reinterpret_cast<vec*>(factor + panel_start(i, W));
     const int column = i * W;
     vec sum[W];
@@ -243,43 +269,41 @@ struct Single {
     for (int k = 0; k < column; ++k)
 #pragma GCC unroll 8
       for (int t = 0; t < W; ++t) sum[t] -= row[k] * row[k][t];
-    double product = 1.0;
 #pragma GCC unroll 8
     for (int t = 0; t < W; ++t) {
       const double pivot = sum[t][t];
       const double inverse = 1.0 / std::sqrt(pivot);
       pivots[column + t] = inverse;
-      if (column + t < n) product *= pivot;
+      if (column + t < n) determinant.multiply(pivot);
       sum[t] *= inverse;
       row[column + t] = sum[t];
 #pragma GCC unroll 8
       for (int s = t + 1; s < W; ++s) sum[s] -= sum[t] * sum[t][s];
     }
-    *determinant += std::log(product);
   }
 
   static void run(const Candidates& c) {
     const int panels = panel_count(c.n, W);
-    const size_t pairs = pair_count(c.n, W);
-    double determinant = 0.0, square = 0.0;
+    LogProduct<double> determinant;
+    double square = 0.0;
     for (int i = 0; i < panels; i += R) {
       const int rows = panels - i < R ? panels - i : R;
-      fill(c, pairs, panel_start(i, W), panel_start(i + rows, W));
+      c.lane < 0 ? fill(c, i, i + rows) : fill_from_lane(c, i, i + rows);
       for (int r = i; r < i + rows; ++r)
         for (int t = 0; t < W; ++t)
-          c.factor[panel_start(r, W) + size_t(r * W + t) * W + t] = 1.0 + c.noise[0];
+          c.factor[panel_start(r, W) + size_t(r * W + t) * W + t] = 1.0 + c.noise[c.lane < 0 ? 0 : c.lane];
       if (rows == R)
         for (int j = 0; j < i; ++j) below<R>(c.factor, c.pivots, i, j);
       else
         for (int r = i; r < i + rows; ++r)
           for (int j = 0; j < i; ++j) below<1>(c.factor, c.pivots, r, j);
       for (int j = i; j < i + rows; ++j) {
-        diagonal_square(c.factor, c.pivots, &determinant, c.n, j);
+        diagonal_square(c.factor, c.pivots, determinant, c.n, j);
         for (int r = j + 1; r < i + rows; ++r) below<1>(c.factor, c.pivots, r, j);
       }
       for (int r = i; r < i + rows; ++r) solve(c, r, &square);
     }
-    c.log_likelihood[0] = -0.5 * (square + determinant);
+    c.log_likelihood[0] = -0.5 * (square + determinant.value());
   }
 
   static EBO_INLINE void solve(const Candidates& c, int i, double* square) {

@@ -28,6 +28,12 @@ typedef uint8_t bytes __attribute__((vector_size(W)));
 EBO_INLINE const uvec& as_vec(const uint64_t* p) { return *reinterpret_cast<const uvec*>(p); }
 EBO_INLINE const ivec& as_vec(const int64_t* p) { return *reinterpret_cast<const ivec*>(p); }
 
+EBO_INLINE double logarithm(double x) { return std::log(x); }
+EBO_INLINE vec logarithm(vec x) {
+  for (int i = 0; i < W; ++i) x[i] = std::log(x[i]);
+  return x;
+}
+
 EBO_INLINE vec reciprocal_sqrt(vec x) {
 #if defined(__AVX512F__)
   return 1.0 / vec(_mm512_sqrt_pd(__m512d(x)));

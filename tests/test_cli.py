@@ -40,7 +40,7 @@ def test_bench_gibbs_prints_one_json_object(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_bench_structure_prints_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structure, "POINTS", 60)
-    monkeypatch.setattr(structure, "CASES", (structure.Case("tiny", 2, 0.3, 30, 2),))
+    monkeypatch.setattr(structure, "CASES", (structure.Case("tiny", 2, 0.3, ((30, 2), (60, 2))),))
     outcome = CliRunner().invoke(app, ["bench", "structure", "--seeds", "1"])
     assert outcome.exit_code == 0, outcome.output
     assert "pooled_adjusted_rand" in outcome.stdout

@@ -49,7 +49,7 @@ def bench_structure(
     as_json: AsJson = False,
     seeds: Annotated[int, typer.Option(min=1, help="Number of functions a case.")] = 5,
 ) -> None:
-    """How well additive structure is learned, per leaf and pooled: about ten minutes.
+    """How well additive structure is learned, per leaf and pooled: about a quarter of an hour.
 
     Example: ebo bench structure --seeds 2
     """

@@ -10,7 +10,8 @@ short      the same with length-scale 0.1, where groups of four carry hardly any
 
 *Leaves* is Alg. 1: a chain in each leaf of at most 100 points, tile coding, 10 sweeps, and the
 leaves' z combined by correlation clustering. *Pooled* is one chain on blocks that share z, cuts
-and noise, with the limit kernel; its z is combined over the last half of the sweeps.
+and noise, with the limit kernel. It goes from smaller blocks, which are cheap, to larger ones,
+which know more; its z is combined over the last half of the sweeps on the largest.
 """
 
 from __future__ import annotations
@@ -49,14 +50,18 @@ class Case:
     name: str
     largest_group: int
     length_scale: float
-    block_size: int
-    sweeps: int
+    stages: tuple[tuple[int, int], ...]  # block size and sweeps, one after the other
+
+    @property
+    def block_size(self) -> int:
+        """The size of the last blocks."""
+        return self.stages[-1][0]
 
 
 CASES = (
-    Case("separate", 1, 0.1, 100, 10),
-    Case("long", 4, 0.3, 750, 16),
-    Case("short", 4, 0.1, 750, 16),
+    Case("separate", 1, 0.1, ((500, 10),)),
+    Case("long", 4, 0.3, ((750, 8), (1_500, 14))),
+    Case("short", 4, 0.1, ((750, 8), (1_500, 8))),
 )
 
 
@@ -125,31 +130,30 @@ def learn_pooled(
     It starts from separate dimensions and all noise: what is not learned yet is noise, and a
     chain that starts with little noise is caught in whatever explains it away first.
     """
-    start = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
-    blocks = in_blocks(T, y, case.block_size)
-    prior = Prior(noise=NOISE_GRID)
-    _, info = sample(
-        blocks,
-        Box.unit(DIMS),
-        Laplace(),
-        prior,
-        sweeps=case.sweeps,
-        rng=rng,
-        start=start,
-        threads=threads,
-    )
-    half = case.sweeps // 2
-    return combine_groups(co_membership(info.z[half:])), float(info.log_likelihood[-1])
+    state = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
+    for block_size, sweeps in case.stages:
+        state, info = sample(
+            in_blocks(T, y, block_size),
+            Box.unit(DIMS),
+            Laplace(),
+            Prior(noise=NOISE_GRID),
+            sweeps=sweeps,
+            rng=rng,
+            start=state,
+            threads=threads,
+        )
+    z = combine_groups(co_membership(info.z[sweeps // 2 :]))
+    return z, float(info.log_likelihood[-1])
 
 
 def truth_log_likelihood(case: Case, T: Floats, y: Floats, truth: Ints) -> float:
     """The true z and cuts on the same blocks, under the best noise of the grid."""
+    prior = Prior(noise=NOISE_GRID)
+    sampler = build(in_blocks(T, y, case.block_size), Box.unit(DIMS), Laplace(), prior)
+    cuts = np.full(DIMS, round(1 / case.length_scale))
     best = -np.inf
     for noise in NOISE_GRID:
-        prior = Prior(noise=float(noise))
-        state = State(truth, np.full(DIMS, round(1 / case.length_scale)), float(noise))
-        sampler = build(in_blocks(T, y, case.block_size), Box.unit(DIMS), Laplace(), prior)
-        begin(sampler, state, Box.unit(DIMS), Laplace(), prior)
+        begin(sampler, State(truth, cuts, float(noise)), Box.unit(DIMS), Laplace(), prior)
         best = max(best, sampler.log_likelihood())
     return best
 
