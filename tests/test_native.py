@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROOT = Path(__file__).parents[1]
-CASES = 700  # for each instruction set
+CASES = 600  # for each instruction set
 LARGE = 32  # so many of them have more than 224 points, where another code path begins,
 LAYERS = (1, 3, 65, 130)  # and these layers
 MAX_CUTS = 30  # of the grids

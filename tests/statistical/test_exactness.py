@@ -349,7 +349,7 @@ def test_marginals_are_those_of_the_posterior(name: str) -> None:
     check_power(p, prior, posterior)
     beyond = 1.0 - sum(np.exp(naive.log_prior_cuts(k, *p.prior.beta)) for k in dimension_cuts(p))
     assert beyond < 1e-4
-    chain = visits(p, sweeps=100_000)
+    chain = visits(p, sweeps=60_000)
     for columns in marginals(p):
         assert distance(chain, posterior, columns) < CLOSE_MARGINAL
 
