@@ -422,7 +422,7 @@ def test_cuts_without_data_are_negative_binomial(kernel: GibbsKernel, per_layer:
     rate, shape = 0.8, 2.5
     widths = np.array([1.0, 0.25])
     prior = Prior(beta=(rate, shape), per_layer=per_layer)
-    _, cuts = without_data(2, kernel, prior, 100_000, widths)
+    _, cuts = without_data(2, kernel, prior, 60_000, widths)
     for d, width in enumerate(widths):
         of_dim = cuts.reshape(len(cuts), 2, -1)[:, d]
         layers = of_dim.shape[1]
