@@ -190,7 +190,6 @@ template <class Sim>
 struct Single {
   static constexpr int R = 3;  // panels in a tile: with W columns, 3 W sums in registers
   using word = typename Sim::word;
-  using pack = typename Sim::pack;
 
   // Panels [begin, end) of the Gram matrix.
   static EBO_INLINE void fill(const Candidates& c, int begin, int end) {
@@ -284,6 +283,7 @@ struct Single {
 
   static void run(const Candidates& c) {
     const int panels = panel_count(c.n, W);
+    const double diagonal = 1.0 + c.noise[c.lane < 0 ? 0 : c.lane];
     LogProduct<double> determinant;
     double square = 0.0;
     for (int i = 0; i < panels; i += R) {
@@ -291,7 +291,7 @@ struct Single {
       c.lane < 0 ? fill(c, i, i + rows) : fill_from_lane(c, i, i + rows);
       for (int r = i; r < i + rows; ++r)
         for (int t = 0; t < W; ++t)
-          c.factor[panel_start(r, W) + size_t(r * W + t) * W + t] = 1.0 + c.noise[c.lane < 0 ? 0 : c.lane];
+          c.factor[panel_start(r, W) + size_t(r * W + t) * W + t] = diagonal;
       if (rows == R)
         for (int j = 0; j < i; ++j) below<R>(c.factor, c.pivots, i, j);
       else

@@ -30,6 +30,7 @@ from ebo.tilegp.gibbs import (
 from ebo.tilegp.kernel import Hat, Laplace
 from ebo.tilegp.model import TileGP
 from tests import naive
+from tests.chains import run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -57,29 +58,6 @@ def draw_blocks(
         X = np.where([kind != "continuous" for kind in box.kinds], np.round(X), X)
         blocks.append((X, rng.standard_normal(n)))
     return blocks
-
-
-def run(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    kernel: GibbsKernel | None = None,
-    prior: Prior | None = None,
-    box: Box | None = None,
-    sweeps: int = 4,
-    seed: int = 0,
-    start: State | None = None,
-) -> tuple[State, Info]:
-    """A chain on one block, with a hat kernel on the unit square if nothing else is said."""
-    return sample(
-        [(X, y)],
-        box or Box.unit(2),
-        kernel or Hat(),
-        prior or Prior(),
-        sweeps=sweeps,
-        rng=np.random.default_rng(seed),
-        start=start,
-    )
 
 
 def check(state: State, info: Info, box: Box, prior: Prior, layers: int, sweeps: int) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import (
@@ -20,40 +20,17 @@ from ebo.tilegp.features import (
 from ebo.tilegp.gibbs import (
     Block,
     GibbsKernel,
-    Info,
     Prior,
     State,
     sample,
 )
 from ebo.tilegp.kernel import Hat, Laplace
+from tests.chains import run
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NOISES = np.array([0.01, 0.1, 1.0])
-
-
-def run(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    kernel: GibbsKernel | None = None,
-    prior: Prior | None = None,
-    box: Box | None = None,
-    sweeps: int = 4,
-    seed: int = 0,
-    start: State | None = None,
-) -> tuple[State, Info]:
-    """A chain on one block, with a hat kernel on the unit square if nothing else is said."""
-    return sample(
-        [(X, y)],
-        box or Box.unit(2),
-        kernel or Hat(),
-        prior or Prior(),
-        sweeps=sweeps,
-        rng=np.random.default_rng(seed),
-        start=start,
-    )
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan, np.inf])

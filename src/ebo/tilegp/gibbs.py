@@ -242,7 +242,6 @@ def build(
         raise ValueError("no blocks; give at least one pair (X, y), if need be with no points")
     for X, y in blocks:
         T = box.to_unit(X)
-        sampler.add_block(np.ascontiguousarray(T), np.ascontiguousarray(check_values(y, len(T))))
         crowded = [
             d for d in np.flatnonzero(box.categorical) if len(np.unique(T[:, d])) > MAX_CUTS + 1
         ]
@@ -251,6 +250,7 @@ def build(
                 f"dimension {crowded[0]} has more than {MAX_CUTS + 1} categories in one block; "
                 f"use a limit kernel or smaller blocks"
             )
+        sampler.add_block(np.ascontiguousarray(T), np.ascontiguousarray(check_values(y, len(T))))
     return sampler
 
 
