@@ -66,7 +66,7 @@ def test_a_dimension_is_cut_in_proportion_to_its_length() -> None:
     T = rng.random((5, 3))
     counts, places = np.zeros(3), []
     for _ in range(5000):
-        left, _ = _cut(leaf, T, rng)
+        left, _ = _cut(leaf, T, 0.0, rng)
         d = int(np.flatnonzero(left.upper != leaf.upper)[0])
         counts[d] += 1
         places.append((left.upper[d] - leaf.lower[d]) / (leaf.upper[d] - leaf.lower[d]))

@@ -1,5 +1,21 @@
-"""Ensemble Bayesian optimisation: expensive functions, many parameters, many evaluations."""
+"""Ensemble Bayesian optimisation: maximise expensive functions of many parameters in parallel."""
 
-from ebo import native
+from ebo.maximize import Result, maximize, minimize
+from ebo.optimizer import Iteration, Learned, Optimizer
+from ebo.settings import Settings
+from ebo.space import Categorical, Float, Int, Space, box
 
-__all__ = ["native"]
+__all__ = [
+    "Categorical",
+    "Float",
+    "Int",
+    "Iteration",
+    "Learned",
+    "Optimizer",
+    "Result",
+    "Settings",
+    "Space",
+    "box",
+    "maximize",
+    "minimize",
+]

@@ -10,11 +10,13 @@ name           shape         meaning
 T              (n, D)        points in the unit cube
 `max_leaves`   N_p           most leaves
 `leaf_size`    S             a leaf with at most so many points is not cut
+`overlap`      ε             a leaf also sees the points within ε of its box
 =============  ============  ===================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,22 +25,28 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NARROWEST = 1e-9  # a side of this length is not cut: points that agree to here cannot be parted
+
 
 @dataclass(frozen=True)
 class Leaf:
-    """A box [lower, upper) of the unit cube, closed at 1, and the rows of T that it holds."""
+    """A box [lower, upper) of the unit cube, closed at 1, and the rows of T that it sees."""
 
     lower: Floats
     upper: Floats
     rows: Ints
 
 
-def mondrian(T: Floats, *, max_leaves: int, leaf_size: int, rng: np.random.Generator) -> list[Leaf]:
-    """Partition the unit cube; every point is in exactly one leaf."""
+def mondrian(
+    T: Floats, *, max_leaves: int, leaf_size: int, rng: np.random.Generator, overlap: float = 0.0
+) -> list[Leaf]:
+    """Partition the unit cube; every point is in one leaf, and with ε > 0 its neighbours see it."""
     if max_leaves < 1 or leaf_size < 1:
         raise ValueError(
             f"max_leaves is {max_leaves} and leaf_size {leaf_size}; both must be at least 1"
         )
+    if not 0 <= overlap < np.inf:
+        raise ValueError(f"overlap is {overlap}; give a part of the range, 0 or more")
     n, dims = T.shape
     leaves = [Leaf(np.zeros(dims), np.ones(dims), np.arange(n))]
     weight = np.zeros(max_leaves)
@@ -48,27 +56,53 @@ def mondrian(T: Floats, *, max_leaves: int, leaf_size: int, rng: np.random.Gener
         if cumulative[-1] <= 0:
             break
         j = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-        left, right = _cut(leaves[j], T, rng)
+        left, right = _cut(leaves[j], T, overlap, rng)
         weight[j], weight[len(leaves)] = _weight(left, leaf_size), _weight(right, leaf_size)
         leaves[j] = left
         leaves.append(right)
     return leaves
 
 
+def refill(leaves: Sequence[Leaf], T: Floats, *, overlap: float = 0.0) -> list[Leaf]:
+    """The same boxes with the rows of other points: a fixed partition, the paper's PBO."""
+    filled = []
+    for leaf in leaves:
+        rows = np.arange(len(T))
+        for d in np.flatnonzero((leaf.lower > 0) | (leaf.upper < 1)):
+            t = T[rows, d]
+            inside = t >= leaf.lower[d] - overlap
+            if leaf.upper[d] < 1:
+                inside &= _below(t, leaf.upper[d], overlap)
+            rows = rows[inside]
+        filled.append(Leaf(leaf.lower, leaf.upper, rows))
+    return filled
+
+
+def _sides(leaf: Leaf) -> Floats:
+    """The lengths of the sides that may be cut."""
+    sides = leaf.upper - leaf.lower
+    return np.where(sides > NARROWEST, sides, 0.0)
+
+
 def _weight(leaf: Leaf, leaf_size: int) -> float:
     """p_j = length(v_j) max(0, |D_j| - S)."""
-    return float(np.sum(leaf.upper - leaf.lower)) * max(0, len(leaf.rows) - leaf_size)
+    return float(np.sum(_sides(leaf))) * max(0, len(leaf.rows) - leaf_size)
 
 
-def _cut(leaf: Leaf, T: Floats, rng: np.random.Generator) -> tuple[Leaf, Leaf]:
+def _cut(leaf: Leaf, T: Floats, overlap: float, rng: np.random.Generator) -> tuple[Leaf, Leaf]:
     """Cut across a dimension drawn in proportion to its length, at a uniform place."""
-    cumulative = np.cumsum(leaf.upper - leaf.lower)
+    cumulative = np.cumsum(_sides(leaf))
     d = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
     at = rng.uniform(leaf.lower[d], leaf.upper[d])
     middle_upper, middle_lower = leaf.upper.copy(), leaf.lower.copy()
     middle_upper[d] = middle_lower[d] = at
-    below = T[leaf.rows, d] < at
+    t = T[leaf.rows, d]
     return (
-        Leaf(leaf.lower, middle_upper, leaf.rows[below]),
-        Leaf(middle_lower, leaf.upper, leaf.rows[~below]),
+        Leaf(leaf.lower, middle_upper, leaf.rows[_below(t, at, overlap)]),
+        Leaf(middle_lower, leaf.upper, leaf.rows[t >= at - overlap]),
     )
+
+
+def _below(t: Floats, at: float, overlap: float) -> NDArray[np.bool_]:
+    """Which t belong to the leaf that ends, open, at `at`."""
+    return t <= at + overlap if overlap else t < at

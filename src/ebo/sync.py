@@ -52,6 +52,17 @@ def combine_groups(frequency: Floats, group_limit: int | None = None) -> Ints:
     return canonical(z)
 
 
+def combine_cuts(densities: Floats) -> Floats:
+    """Cuts per whole range (D,): the rounded mean over leaves (J, D), each given as a density.
+
+    A leaf's number of cuts over its width, so that wide and narrow leaves speak of the same thing.
+    """
+    if len(densities) == 0:
+        raise ValueError("no cuts to combine; give those of at least one leaf")
+    mean: Floats = np.rint(np.mean(densities, axis=0))
+    return mean
+
+
 def rand_index(z: ArrayLike, truth: ArrayLike) -> float:
     """Share of pairs of dimensions on which two groupings agree."""
     together = [

@@ -8,13 +8,15 @@ name       shape       meaning
 =========  ==========  =======================================================================
 `lower`    (D,)        lower bounds l_d, in the user's units (inclusive)
 `upper`    (D,)        upper bounds h_d (inclusive)
-`kinds`    D strings   "continuous", "integer" or "categorical"
+`kinds`    D strings   "continuous", "integer", "categorical" or "label"
 X          (n, D)      points in the user's units
 T          (n, D)      the same points in the unit cube
 =========  ==========  =======================================================================
 
 Continuous: t = (x - l)/(h - l). Integer and categorical, with h - l + 1 levels:
 t = (v - l + 1/2)/levels, the middle of the value's own slot, so that equal values have bit-equal t.
+A label is a category that is already some number of the box, as in a part of the unit cube: it maps
+like a continuous value and is compared like a category.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-KINDS = ("continuous", "integer", "categorical")
+KINDS = ("continuous", "integer", "categorical", "label")
 LARGEST_WHOLE = 2**50  # beyond it neighbouring whole numbers no longer get distinct t in float64
 
 
@@ -84,8 +86,8 @@ class Box:
 
     @property
     def categorical(self) -> Bools:
-        """(D,) mask of the categorical dimensions."""
-        return np.array([kind == "categorical" for kind in self.kinds])
+        """(D,) mask of the dimensions whose values are equal or not, and never near."""
+        return np.array([kind in ("categorical", "label") for kind in self.kinds])
 
     def to_unit(self, X: ArrayLike) -> Floats:
         """The points X (n, D) as T (n, D) in [0, 1]; a point outside the box is an error."""
@@ -94,7 +96,7 @@ class Box:
         if outside.any():
             i, d = np.argwhere(outside)[0]
             raise ValueError(self._complaint(int(i), int(d), float(points[i, d])))
-        whole = np.array([kind != "continuous" for kind in self.kinds])
+        whole = np.array([kind in ("integer", "categorical") for kind in self.kinds])
         broken = whole & (points != np.floor(points))
         if broken.any():
             i, d = np.argwhere(broken)[0]
@@ -124,7 +126,7 @@ def _check_bounds(d: int, kind: Any, lower: float, upper: float) -> None:
     bounds = f"dimension {d} ({kind}): bounds [{lower}, {upper}]"
     if not np.isfinite(upper - lower):
         raise ValueError(f"{bounds} are not finite or too far apart; give finite bounds")
-    if kind == "continuous":
+    if kind in ("continuous", "label"):
         if not lower < upper:
             raise ValueError(
                 f"{bounds} are empty; give lower < upper, or leave a fixed dimension out"

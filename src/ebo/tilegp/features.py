@@ -73,6 +73,11 @@ class CellFeatures(ABC):
         others = points if T2 is T else check_unit(T2, self.dims)
         return cell_gram(partial(self._codes, k=k), points, others, groups, self.layers)
 
+    def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
+        """The share of layers on which points collide in one group; nothing is checked."""
+        k = np.asarray(cuts, dtype=np.float64).reshape(self.dims, -1)
+        return cell_gram(partial(self._codes, k=k), T, T2, [group], self.layers)
+
     def encoder(self, T: ArrayLike, z: ArrayLike, cuts: ArrayLike) -> CellEncoder:
         """The map from points to rows of Phi, with one column for each cell that T occupies."""
         points, groups, k = self._checked(T, z, cuts)
@@ -293,6 +298,12 @@ class FourierFeatures:
     def gram(self, T: ArrayLike, T2: ArrayLike, z: ArrayLike, cuts: ArrayLike) -> Floats:
         """Phi(T) Phi(T2)', (n, n2)."""
         return self.transform(T, z, cuts) @ self.transform(T2, z, cuts).T
+
+    def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
+        """The kernel of one group, (n, n2)."""
+        alone = np.zeros(len(group), dtype=np.int64)
+        k = np.asarray(cuts, dtype=np.float64)[group]
+        return FourierFeatures(self.frequencies[group]).gram(T[:, group], T2[:, group], alone, k)
 
     def encoder(self, T: ArrayLike, z: ArrayLike, cuts: ArrayLike) -> Callable[[Floats], Floats]:
         """The map from points to rows of Phi (which here needs no training points)."""

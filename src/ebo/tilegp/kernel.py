@@ -57,6 +57,10 @@ class Kernel(Protocol):
         """The (n, n2) matrix of kappa between the points T and T2."""
         ...
 
+    def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
+        """One group's part of it, times M; nothing is checked."""
+        ...
+
 
 class Limit(ABC):
     """A kernel that is a product of similarities of distance, without layers."""
@@ -85,11 +89,17 @@ class Limit(ABC):
         k = check_cuts(cuts, dims, layers=None, whole=False)[:, 0]
         total = np.zeros((len(T), len(T2)))
         for group in groups:
-            product = np.ones_like(total)
-            for d in group:
-                product *= self.similarity(d, T[:, d], T2[:, d], k[d])
-            total += product
+            total += self.group_gram(T, T2, group, k)
         return total / len(groups)
+
+    def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
+        """prod_d s_d over the dimensions of one group, (n, n2); nothing is checked."""
+        k = np.asarray(cuts, dtype=np.float64)
+        first, *others = group
+        product = self.similarity(first, T[:, first], T2[:, first], k[first])
+        for d in others:
+            product *= self.similarity(d, T[:, d], T2[:, d], k[d])
+        return product
 
 
 class Hat(Limit):

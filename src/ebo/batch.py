@@ -1,0 +1,86 @@
+"""Budget of the leaves, and the filter: many candidates -> one batch (Section 3.3, appendix).
+
+=============  ===========  ====================================================================
+name           shape        meaning
+=============  ===========  ====================================================================
+P              (C, D)       candidates, in the unit cube
+`value`        (C,)         what each is worth by itself, -η in the paper
+`pending`      (Q, D)       points asked for and not told yet
+B              scalar       batch size
+=============  ===========  ====================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebo.tilegp.kernel import Limit, members
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_VARIANCE = 1e-9  # of a candidate that equals a chosen point
+
+
+def budget(volume: Floats, best: Floats, total: int) -> Ints:
+    """How many candidates each leaf may propose, `total` in all, by volume + best value.
+
+    Both are shares of the whole, so that neither drowns the other: in many dimensions volumes are
+    tiny numbers. A leaf without observations, best = -inf, is paid for its volume alone.
+    """
+    known = np.isfinite(best)
+    worth = np.zeros(len(best))
+    if known.any():
+        worth[known] = best[known] - best[known].min()
+        if worth.sum() == 0:
+            worth[known] = 1.0
+        worth /= worth.sum()
+    share = (volume / volume.sum() + worth) / (1.0 if not known.any() else 2.0)
+    return apportion(share, total)
+
+
+def apportion(share: Floats, total: int) -> Ints:
+    """Whole numbers in proportion to the shares, which sum to the total (largest remainders)."""
+    exact = share / share.sum() * total
+    counts: Ints = np.floor(exact).astype(np.int64)
+    rest = total - int(counts.sum())
+    order = np.argsort(counts - exact, kind="stable")
+    counts[order[:rest]] += 1
+    return counts
+
+
+def select(
+    P: Floats,
+    value: Floats,
+    batch_size: int,
+    kernel: Limit,
+    z: Ints,
+    cuts: Floats,
+    pending: Floats,
+) -> Ints:
+    """Rows of the batch that greedily maximises ξ(X) = log det K_X + Σ value, pending points in K.
+
+    The gain of a candidate is log of its variance given the points chosen so far, plus its value.
+    A point chosen costs one row of a Cholesky factor over all candidates: O(C B) each.
+    """
+    points = np.concatenate([pending, P])
+    taken = len(pending)
+    groups = members(z)
+    total = min(taken + batch_size, len(points))
+    rows = np.empty((total, len(points)))
+    variance = np.ones(len(points))
+    score = np.concatenate([np.full(taken, -np.inf), value])
+    chosen = []
+    for b in range(total):
+        i = b if b < taken else int(np.argmax(np.log(variance) + score))
+        kappa = np.zeros(len(points))
+        for group in groups:
+            kappa += kernel.group_gram(points[i : i + 1], points, group, cuts)[0]
+        kappa /= len(groups)
+        rows[b] = (kappa - rows[:b, i] @ rows[:b]) / np.sqrt(variance[i])
+        variance = np.maximum(variance - rows[b] ** 2, LEAST_VARIANCE)
+        score[i] = -np.inf
+        if b >= taken:
+            chosen.append(i - taken)
+    return np.array(chosen, dtype=np.int64)

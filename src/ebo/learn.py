@@ -1,0 +1,262 @@
+"""Learning the structure of the function, and the model of every leaf (Alg. 1, lines 6 and 7).
+
+Two ways. Per leaf, as printed: every leaf runs a chain of its own, on its own box. Pooled: one
+chain for all, on blocks of observations whose likelihoods add up; then a leaf is only conditioned.
+
+=========  ===========  ======================================================================
+name       shape        meaning
+=========  ===========  ======================================================================
+T, u       (n, F), (n)  observations in the unit cube, standardised values
+`z`        (F,)         group of each dimension
+`density`  (F,)         cuts k per whole range: a leaf of width w_d has density_d w_d of them
+`noise`    scalar       σ², in parts of the variance of a leaf's values
+=========  ===========  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebo.partition import Leaf, mondrian
+from ebo.settings import Settings
+from ebo.sync import co_membership, combine_cuts, combine_groups
+from ebo.tilegp.box import Bools, Box
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.gibbs import MAX_CUTS, GibbsKernel, Prior, State, sample
+from ebo.tilegp.kernel import Hat, Laplace, Limit
+from ebo.tilegp.leaves import Map
+from ebo.tilegp.posterior import Posterior
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
+GRID_CUTS = 64  # most cuts of a Mondrian grid's layer
+SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is believed of the function as a whole."""
+
+    z: Ints
+    density: Floats
+    noise: float
+    together: Floats  # (F, F) how often two dimensions were in one group
+
+
+@dataclass(frozen=True)
+class LeafModel:
+    """The posterior of a leaf, with the way from the unit cube and standardised values to it."""
+
+    posterior: Posterior
+    lower: Floats
+    width: Floats
+    mean: float
+    scale: float
+
+    def to_leaf(self, P: Floats) -> Floats:
+        """Points of the unit cube in the model's coordinates."""
+        return np.clip((P - self.lower) / self.width, 0.0, 1.0)
+
+    def predict(self, P: Floats) -> tuple[Floats, Floats]:
+        """Mean and deviation of the standardised values at points of the unit cube."""
+        mean, sd = self.posterior.predict(self.to_leaf(P))
+        return self.mean + self.scale * mean, self.scale * sd
+
+
+def limit_of(settings: Settings, categorical: Bools) -> Limit:
+    """The kernel for infinitely many layers."""
+    if settings.kernel in ("tile-coding", "hat"):
+        return Hat(categorical)
+    return Laplace(categorical)
+
+
+def draw_kernel(settings: Settings, categorical: Bools, rng: np.random.Generator) -> GibbsKernel:
+    """The kernel, with layers of its own where it has any."""
+    dims, layers = len(categorical), settings.layers
+    if settings.kernel == "tile-coding":
+        return TileCoding.draw(dims, layers, rng, categorical)
+    if settings.kernel == "mondrian-grid":
+        return MondrianGrid.draw(dims, layers, rng, GRID_CUTS, categorical)
+    return Hat(categorical) if settings.kernel == "hat" else Laplace(categorical)
+
+
+def prior_of(settings: Settings) -> Prior:
+    """The prior of z, cuts and noise."""
+    return Prior(
+        alpha=settings.alpha,
+        beta=settings.beta,
+        group_limit=settings.group_limit,
+        noise=NOISE_GRID if settings.noise is None else settings.noise,
+        per_layer=settings.per_layer,
+    )
+
+
+def learn_pooled(
+    T: Floats,
+    u: Floats,
+    structure: Structure | None,
+    settings: Settings,
+    categorical: Bools,
+    *,
+    rng: np.random.Generator,
+    threads: int,
+) -> Structure:
+    """Carry one chain on, on blocks that hold the best observations and a share of the others."""
+    rows = _worth_learning_from(u, settings.learn_from, rng)
+    leaves = mondrian(
+        T[rows], max_leaves=settings.max_leaves, leaf_size=settings.block_size, rng=rng
+    )
+    box = leaf_box(np.zeros(T.shape[1]), np.ones(T.shape[1]), categorical)
+    blocks = []
+    for leaf in leaves:
+        chosen = rows[leaf.rows]
+        if len(chosen) > 1:
+            mean, scale = _standard(u[chosen])
+            blocks.append((T[chosen], (u[chosen] - mean) / scale))
+    if not blocks:
+        blocks = [(T[:0], u[:0])]
+    kernel, prior = draw_kernel(settings, categorical, rng), prior_of(settings)
+    start = None if structure is None else _state(structure, np.ones(T.shape[1]), kernel, prior)
+    state, info = sample(
+        blocks, box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, threads=threads
+    )
+    together = co_membership(info.z)
+    if structure is not None:
+        together = 0.8 * structure.together + 0.2 * together
+    return Structure(state.z, _per_dimension(state.cuts), state.noise, together)
+
+
+def model_pooled(
+    T: Floats,
+    u: Floats,
+    leaf: Leaf,
+    structure: Structure,
+    settings: Settings,
+    categorical: Bools,
+    rng: np.random.Generator,
+) -> LeafModel:
+    """Condition a leaf on its observations, with the structure that all share."""
+    mean, scale = _standard(u[leaf.rows])
+    kernel = draw_kernel(settings, categorical, rng)
+    cuts = structure.density if isinstance(kernel, Limit) else np.rint(structure.density)
+    posterior = Posterior(
+        kernel, structure.z, cuts, structure.noise, T[leaf.rows], (u[leaf.rows] - mean) / scale
+    )
+    dims = T.shape[1]
+    return LeafModel(posterior, np.zeros(dims), np.ones(dims), mean, scale)
+
+
+def learn_leaf(
+    T: Floats,
+    u: Floats,
+    leaf: Leaf,
+    structure: Structure | None,
+    settings: Settings,
+    categorical: Bools,
+    rng: np.random.Generator,
+) -> tuple[LeafModel, State]:
+    """Run a chain of the leaf's own, and condition on its observations."""
+    lower = np.maximum(leaf.lower - settings.overlap, 0.0)
+    upper = np.minimum(leaf.upper + settings.overlap, 1.0)
+    width = upper - lower
+    mean, scale = _standard(u[leaf.rows])
+    y = (u[leaf.rows] - mean) / scale
+    kernel, prior = draw_kernel(settings, categorical, rng), prior_of(settings)
+    start = None if structure is None else _state(structure, width, kernel, prior)
+    box = leaf_box(lower, upper, categorical)
+    state, _ = sample(
+        [(T[leaf.rows], y)],
+        box,
+        kernel,
+        prior,
+        sweeps=settings.sweeps,
+        rng=rng,
+        start=start,
+        widths=width,
+    )
+    posterior = Posterior(kernel, state.z, state.cuts, state.noise, box.to_unit(T[leaf.rows]), y)
+    return LeafModel(posterior, lower, width, mean, scale), state
+
+
+def synchronise(
+    states: Sequence[State], models: Sequence[LeafModel], settings: Settings
+) -> Structure:
+    """One structure out of those of all leaves (Alg. 1, line 11)."""
+    together = co_membership([state.z for state in states])
+    densities = [
+        _per_dimension(state.cuts) / model.width
+        for state, model in zip(states, models, strict=True)
+    ]
+    noise = np.exp(np.mean([np.log(state.noise) for state in states]))
+    return Structure(
+        combine_groups(together, settings.group_limit),
+        combine_cuts(np.array(densities)),
+        float(noise),
+        together,
+    )
+
+
+def learn_leaves(
+    T: Floats,
+    u: Floats,
+    leaves: Sequence[Leaf],
+    structure: Structure | None,
+    settings: Settings,
+    categorical: Bools,
+    *,
+    seeds: Sequence[np.random.SeedSequence],
+    map: Map,
+) -> tuple[list[LeafModel], Structure]:
+    """Every leaf learns on its own, from what was synchronised last; leaf j has seed j."""
+
+    def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[LeafModel, State]:
+        leaf, seed = job
+        rng = np.random.default_rng(seed)
+        return learn_leaf(T, u, leaf, structure, settings, categorical, rng)
+
+    results = list(map(run, zip(leaves, seeds, strict=True)))
+    models, states = [model for model, _ in results], [state for _, state in results]
+    return models, synchronise(states, models, settings)
+
+
+def leaf_box(lower: Floats, upper: Floats, categorical: Bools) -> Box:
+    """A part of the unit cube as the sampler's box."""
+    return Box(lower, upper, tuple("label" if mask else "continuous" for mask in categorical))
+
+
+def _state(structure: Structure, width: Floats, kernel: GibbsKernel, prior: Prior) -> State:
+    """The structure as the start of a chain on a box."""
+    most = GRID_CUTS if isinstance(kernel, MondrianGrid) else MAX_CUTS
+    cuts = np.clip(np.rint(structure.density * width), 0, most).astype(np.int64)
+    if prior.per_layer and isinstance(kernel, TileCoding | MondrianGrid):
+        cuts = np.repeat(cuts[:, None], kernel.layers, axis=1)
+    return State(structure.z, cuts, structure.noise)
+
+
+def _per_dimension(cuts: Ints) -> Floats:
+    """Cuts (F,) or (F, L) as one number a dimension."""
+    return np.asarray(cuts.reshape(len(cuts), -1).mean(axis=1), dtype=np.float64)
+
+
+def _standard(u: Floats) -> tuple[float, float]:
+    """Mean and deviation of some values, drawn towards 0 and 1 where there are few."""
+    n = len(u)
+    mean = float(u.sum() / (n + SHRINKAGE))
+    variance = (np.sum((u - mean) ** 2) + SHRINKAGE) / (n + SHRINKAGE)
+    return mean, float(np.sqrt(variance))
+
+
+def _worth_learning_from(u: Floats, most: int, rng: np.random.Generator) -> Ints:
+    """Rows of the best values, half of the number, and of others at random."""
+    if len(u) <= most:
+        return np.arange(len(u))
+    order = np.argsort(-u, kind="stable")
+    best = order[: most // 2]
+    others = rng.choice(order[most // 2 :], size=most - len(best), replace=False)
+    return np.sort(np.concatenate([best, others]))

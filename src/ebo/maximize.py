@@ -1,0 +1,216 @@
+"""One call that optimises: a loop over `Optimizer.ask` and `tell`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebo.optimizer import Iteration, Optimizer
+from ebo.settings import Settings
+from ebo.space import Space
+
+Floats = NDArray[np.float64]
+Objective = Callable[[Any], Any]
+Initial = int | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was evaluated, and the best of it.
+
+    best_x: the best point: an array (D,) on a box, a dict on a space of named parameters.
+    best_value: its value.
+    X, y: all points, (n, D) in the user's units, and their values; NaN where failed.
+    history: what every iteration did.
+    optimizer: to go on from here by `ask` and `tell`.
+    """
+
+    best_x: Any
+    best_value: float
+    X: Floats
+    y: Floats
+    history: tuple[Iteration, ...]
+    optimizer: Optimizer
+
+
+def maximize(
+    f: Objective,
+    space: Space,
+    *,
+    batch_size: int = 100,
+    iterations: int = 20,
+    initial: Initial | None = None,
+    upper_bound: float | None = None,
+    vectorized: bool = False,
+    seed: int = 0,
+    settings: Settings | None = None,
+    workers: int | None = None,
+    callback: Callable[[Optimizer], bool | None] | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Maximise f over a space: `initial` points, then `iterations` batches of `batch_size`.
+
+    f: takes an array (D,) on a box, a dict on a space of named parameters, and returns a number;
+        NaN says that the evaluation failed. An exception ends the run; what was told by then is in
+        the optimizer that `callback` gets.
+    initial: a number of points (a Sobol sequence; by default one batch), or data (X, y) to begin
+        with.
+    upper_bound: a value that f cannot exceed, if one is known.
+    vectorized: f takes all points at once, (n, D), or a list of dicts, and returns (n,).
+    seed, settings, workers: see `Optimizer`.
+    callback: called with the optimizer after every batch; return True to stop.
+    progress: a progress bar on the terminal; None shows it only if there is one.
+    """
+    optimizer = Optimizer(
+        space, seed=seed, upper_bound=upper_bound, settings=settings, workers=workers
+    )
+    return _run(optimizer, f, batch_size, iterations, initial, vectorized, callback, progress)
+
+
+def minimize(
+    f: Objective,
+    space: Space,
+    *,
+    batch_size: int = 100,
+    iterations: int = 20,
+    initial: Initial | None = None,
+    lower_bound: float | None = None,
+    vectorized: bool = False,
+    seed: int = 0,
+    settings: Settings | None = None,
+    workers: int | None = None,
+    callback: Callable[[Optimizer], bool | None] | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Minimise f; all as in `maximize`, with `lower_bound` for a value that f cannot go below."""
+    optimizer = Optimizer(
+        space,
+        seed=seed,
+        direction="minimize",
+        lower_bound=lower_bound,
+        settings=settings,
+        workers=workers,
+    )
+    return _run(optimizer, f, batch_size, iterations, initial, vectorized, callback, progress)
+
+
+def _run(
+    optimizer: Optimizer,
+    f: Objective,
+    batch_size: int,
+    iterations: int,
+    initial: Initial | None,
+    vectorized: bool,
+    callback: Callable[[Optimizer], bool | None] | None,
+    progress: bool | None,
+) -> Result:
+    """The loop of Alg. 1 around the optimizer."""
+    if not callable(f):
+        raise TypeError(f"f is {f!r}; give a function")
+    _check_count("batch_size", batch_size, 1)
+    _check_count("iterations", iterations, 0)
+    batches = [batch_size] * iterations
+    if isinstance(initial, tuple):
+        optimizer.tell(*_pair(initial))
+    else:
+        first = batch_size if initial is None else initial
+        _check_count("initial", first, 1)
+        batches.insert(0, first)
+    with _progress(sum(batches), progress) as advance:
+        for size in batches:
+            X = optimizer.ask(size)
+            optimizer.tell(X, evaluate(f, optimizer.space, X, vectorized))
+            advance(size, optimizer)
+            if callback is not None and callback(optimizer):
+                break
+    return _result(optimizer)
+
+
+def evaluate(f: Objective, space: Space, X: Floats, vectorized: bool) -> Floats:
+    """Values (n,) of f at points X (n, D), one after the other or all at once."""
+    points: Any = space.to_dicts(X) if space.named else X
+    if not vectorized:
+        return np.array([_number(f(point)) for point in points])
+    values = np.asarray(f(points))
+    if values.shape != (len(X),) or values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"f returned {values.dtype} of shape {values.shape} for {len(X)} points; "
+            f"with vectorized=True it must return ({len(X)},) numbers"
+        )
+    return values.astype(np.float64)
+
+
+def _number(value: Any) -> float:
+    """One value of the objective; None and words are mistakes, not failures."""
+    try:
+        number = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        number = np.empty(0)
+    if number.size != 1 or value is None:
+        raise ValueError(
+            f"f returned {value!r}; return a number, or NaN where the evaluation failed"
+        )
+    return float(number.reshape(()))
+
+
+def _result(optimizer: Optimizer) -> Result:
+    best_x: Any
+    best_x, best_value = (
+        optimizer.best()
+        if np.isfinite(optimizer.y).any()
+        else (np.full(optimizer.space.dims, np.nan), np.nan)
+    )
+    if optimizer.space.named and np.isfinite(best_value):
+        best_x = optimizer.space.to_dicts(best_x[None, :])[0]
+    return Result(best_x, best_value, optimizer.X, optimizer.y, tuple(optimizer.history), optimizer)
+
+
+def _pair(initial: tuple[Any, ...]) -> tuple[Any, Any]:
+    if len(initial) != 2:
+        raise ValueError(f"initial has {len(initial)} parts; give (X, y), or a number of points")
+    return initial[0], initial[1]
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
+
+
+@contextmanager
+def _progress(total: int, show: bool | None) -> Iterator[Callable[[int, Optimizer], None]]:
+    """A bar on standard error: evaluations, best value, remaining time."""
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda size, optimizer: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("evaluating", total=total)
+
+        def advance(size: int, optimizer: Optimizer) -> None:
+            y = optimizer.y
+            best = f"best {optimizer.best()[1]:.6g}" if np.isfinite(y).any() else "all failed"
+            bar.update(task, advance=size, description=best)
+
+        yield advance

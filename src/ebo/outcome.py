@@ -1,0 +1,64 @@
+"""Objective values of any size and shape -> numbers near one that a Gaussian process can take.
+
+    u = (y - median) / scale,   scale = interquartile range / 1.349
+
+so that u is standard normal where y is normal, and a few wild values change nothing. Tails are
+drawn in: what lies beyond LOW below or HIGH above counts only by its logarithm. The map is rising
+and smooth, so that an upper bound of y is one of u as well. Low values are drawn in sooner: that a
+point is hopeless is known after three deviations, but the best points are what all is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+LOW, HIGH = 3.0, 6.0
+NORMAL_RANGE = 1.3489795003921634  # interquartile range of a standard normal
+FAILED_QUANTILE = 0.1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The map from objective values y to standardised values u."""
+
+    unit: float  # y is divided by this first, so that no difference overflows
+    centre: float
+    scale: float
+
+    @classmethod
+    def fit(cls, y: Floats) -> Outcome:
+        """Fit to the values that are finite; with none, or all equal, the scale is one."""
+        known = y[np.isfinite(y)]
+        if len(known) == 0:
+            return cls(1.0, 0.0, 1.0)
+        unit = float(np.abs(known).max()) or 1.0
+        parts = known / unit
+        low, centre, high = np.quantile(parts, [0.25, 0.5, 0.75])
+        scale = (high - low) / NORMAL_RANGE
+        if scale <= 1e-9 * np.ptp(parts):  # more than half of the values are equal
+            scale = float(parts.std())
+        if scale <= 1e-12:  # equal, up to rounding
+            scale = 1.0
+        return cls(unit, float(centre), float(scale))
+
+    def to_standard(self, y: ArrayLike) -> Floats:
+        """u of y; a failed evaluation (NaN) is as bad as the lowest tenth of the others."""
+        u = (np.asarray(y, dtype=np.float64) / self.unit - self.centre) / self.scale
+        u = np.where(u > HIGH, HIGH + np.log1p(np.maximum(u - HIGH, 0.0)), u)
+        u = np.where(u < -LOW, -LOW - np.log1p(np.maximum(-LOW - u, 0.0)), u)
+        failed = ~np.isfinite(u)
+        if failed.any():
+            u[failed] = np.quantile(u[~failed], FAILED_QUANTILE) if not failed.all() else 0.0
+        return u
+
+    def from_standard(self, u: ArrayLike) -> Floats:
+        """The inverse map."""
+        v = np.asarray(u, dtype=np.float64)
+        v = np.where(v > HIGH, HIGH + np.expm1(np.maximum(v - HIGH, 0.0)), v)
+        v = np.where(v < -LOW, -LOW - np.expm1(np.maximum(-LOW - v, 0.0)), v)
+        return (v * self.scale + self.centre) * self.unit
