@@ -20,7 +20,7 @@ def to_unit(lower: Floats, upper: Floats, kinds: Sequence[str], X: Floats) -> Fl
     T = np.empty(X.shape)
     for i in range(X.shape[0]):
         for d in range(X.shape[1]):
-            if kinds[d] == "continuous":
+            if kinds[d] in ("continuous", "label"):
                 T[i, d] = (X[i, d] - lower[d]) / (upper[d] - lower[d])
             else:
                 T[i, d] = (X[i, d] - lower[d] + 0.5) / (upper[d] - lower[d] + 1)

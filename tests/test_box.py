@@ -17,7 +17,7 @@ def test_to_unit_matches_its_naive_twin(seed: int, dims: int, n: int) -> None:
     lower = rng.integers(-20, 20, dims).astype(float)
     upper = lower + rng.integers(1, 9, dims).astype(float)
     X = rng.uniform(lower, upper, (n, dims))
-    whole = np.array([kind != "continuous" for kind in kinds])
+    whole = np.array([kind in ("integer", "categorical") for kind in kinds])
     X = np.where(whole, np.round(X), X)
     T = Box(lower, upper, kinds).to_unit(X)
     np.testing.assert_allclose(T, naive.to_unit(lower, upper, kinds, X), rtol=1e-15)
@@ -108,3 +108,9 @@ def test_bad_boxes(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Box(np.array(lower), np.array(upper), kinds)
+
+
+def test_labels_are_compared_and_not_moved() -> None:
+    box = Box(np.array([0.25, 0.0]), np.array([0.75, 1.0]), ("label", "continuous"))
+    assert box.categorical.tolist() == [True, False]
+    np.testing.assert_array_equal(box.to_unit([[0.5, 0.5]]), [[0.5, 0.5]])
