@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ebo.partition import Leaf, _cut, mondrian
+from ebo.partition import NARROWEST, Floats, Leaf, _cut, mondrian, refill
 
 
 def cut_of(leaves: list[Leaf]) -> tuple[int, float]:
@@ -102,3 +102,158 @@ def test_bad_sizes(max_leaves: int, leaf_size: int) -> None:
             leaf_size=leaf_size,
             rng=np.random.default_rng(0),
         )
+
+
+@pytest.mark.parametrize("overlap", [-0.1, np.nan, np.inf])
+def test_bad_overlap(overlap: float) -> None:
+    with pytest.raises(ValueError, match=f"overlap is {overlap}"):
+        mondrian(
+            np.zeros((3, 2)),
+            max_leaves=2,
+            leaf_size=1,
+            rng=np.random.default_rng(0),
+            overlap=overlap,
+        )
+
+
+# Overlap, and a partition that is kept.
+
+
+def naive_rows(leaf: Leaf, T: Floats, overlap: float) -> list[int]:
+    """Rows of the points in the box: [lower, upper), closed at 1, or all sides ε farther out."""
+    rows = []
+    for i, t in enumerate(T):
+        inside = True
+        for d in range(len(t)):
+            low, high = leaf.lower[d], leaf.upper[d]
+            if overlap:
+                inside &= low - overlap <= t[d] <= high + overlap
+            else:
+                inside &= low <= t[d] and (t[d] < high or high == 1.0)
+        if inside:
+            rows.append(i)
+    return rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(0, 60),
+    dims=st.integers(1, 4),
+    overlap=st.sampled_from([0.0, 1e-6, 0.05, 0.3, 1.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_a_leaf_sees_the_points_near_its_box(n: int, dims: int, overlap: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    T = rng.random((n, dims))
+    T[rng.random((n, dims)) < 0.1] = 1.0
+    T[rng.random((n, dims)) < 0.1] = 0.0
+    leaves = mondrian(T, max_leaves=12, leaf_size=5, rng=rng, overlap=overlap)
+    for leaf in leaves:
+        assert leaf.rows.tolist() == naive_rows(leaf, T, overlap)
+    seen = np.bincount(np.concatenate([leaf.rows for leaf in leaves]), minlength=n)
+    assert (seen == 1).all() if overlap == 0 else (seen >= 1).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(0, 60),
+    dims=st.integers(1, 4),
+    overlap=st.sampled_from([0.0, 1e-6, 0.05, 0.3, 1.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_refilled_leaves_keep_their_boxes(n: int, dims: int, overlap: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    leaves = mondrian(rng.random((40, dims)), max_leaves=12, leaf_size=5, rng=rng)
+    T = rng.random((n, dims))
+    T[rng.random((n, dims)) < 0.1] = 1.0
+    if n and len(leaves) > 1:
+        T[0] = leaves[-1].lower  # on the edge of several leaves
+    filled = refill(leaves, T, overlap=overlap)
+    for old, new in zip(leaves, filled, strict=True):
+        np.testing.assert_array_equal(new.lower, old.lower)
+        np.testing.assert_array_equal(new.upper, old.upper)
+        assert new.rows.tolist() == naive_rows(new, T, overlap)
+    rows = np.concatenate([leaf.rows for leaf in filled])
+    if overlap == 0:
+        assert np.array_equal(np.sort(rows), np.arange(n))
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.1])
+def test_refilling_with_the_same_points_changes_nothing(overlap: float) -> None:
+    rng = np.random.default_rng(7)
+    T = rng.random((200, 3))
+    leaves = mondrian(T, max_leaves=30, leaf_size=20, rng=rng, overlap=overlap)
+    for old, new in zip(leaves, refill(leaves, T, overlap=overlap), strict=True):
+        np.testing.assert_array_equal(new.rows, old.rows)
+
+
+def test_more_overlap_shows_more() -> None:
+    rng = np.random.default_rng(8)
+    T = rng.random((300, 2))
+    leaves = mondrian(T, max_leaves=20, leaf_size=20, rng=rng)
+    before = [leaf.rows for leaf in leaves]
+    for overlap in (0.01, 0.1, 0.5, 1.0):
+        after = [leaf.rows for leaf in refill(leaves, T, overlap=overlap)]
+        for few, many in zip(before, after, strict=True):
+            assert np.isin(few, many).all()
+        before = after
+    assert all(len(rows) == 300 for rows in before)  # ε = 1: every leaf sees everything
+
+
+# The boxes.
+
+
+@pytest.mark.parametrize("dims", [1, 2, 20])
+@pytest.mark.parametrize("overlap", [0.0, 0.2])
+def test_any_point_falls_into_one_box(dims: int, overlap: float) -> None:
+    rng = np.random.default_rng(9)
+    T = rng.random((400, dims))
+    leaves = mondrian(T, max_leaves=60, leaf_size=10, rng=rng, overlap=overlap)
+    assert sum(np.prod(leaf.upper - leaf.lower) for leaf in leaves) == pytest.approx(1.0)
+    points = np.vstack([rng.random((100, dims)), np.zeros(dims), np.ones(dims)])
+    holders = np.zeros(len(points))
+    for leaf in leaves:
+        holders[naive_rows(leaf, points, 0.0)] += 1
+    assert (holders == 1).all()
+
+
+def test_one_dimension_is_a_row_of_intervals() -> None:
+    rng = np.random.default_rng(10)
+    leaves = mondrian(rng.random((500, 1)), max_leaves=60, leaf_size=3, rng=rng)
+    ends = sorted((float(leaf.lower[0]), float(leaf.upper[0])) for leaf in leaves)
+    assert ends[0][0] == 0.0
+    assert ends[-1][1] == 1.0
+    assert [high for _, high in ends[:-1]] == [low for low, _ in ends[1:]]
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("dims", [1, 3])
+def test_points_that_cannot_be_parted(place: float, dims: int) -> None:
+    """It ends, though one leaf keeps too many points; no box has a side of length zero."""
+    T = np.full((50, dims), place)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        leaves = mondrian(T, max_leaves=1000, leaf_size=10, rng=rng)
+        assert len(leaves) < 1000
+        sizes = sorted(len(leaf.rows) for leaf in leaves)
+        assert sizes == [0] * (len(leaves) - 1) + [50]
+        full = next(leaf for leaf in leaves if len(leaf.rows))
+        assert (full.upper - full.lower <= NARROWEST).all()
+        for leaf in leaves:
+            assert (leaf.upper > leaf.lower).all()
+
+
+def test_pairs_of_equal_points_are_parted_from_the_others() -> None:
+    rng = np.random.default_rng(11)
+    T = np.repeat(rng.random((40, 2)), 3, axis=0)
+    leaves = mondrian(T, max_leaves=5000, leaf_size=3, rng=rng)
+    assert max(len(leaf.rows) for leaf in leaves) == 3
+    for leaf in leaves:
+        assert len(leaf.rows) in (0, 3)
+
+
+def test_no_points_one_leaf() -> None:
+    leaves = mondrian(np.empty((0, 2)), max_leaves=9, leaf_size=1, rng=np.random.default_rng(0))
+    assert len(leaves) == 1
+    assert leaves[0].rows.size == 0
+    assert len(refill(leaves, np.full((4, 2), 0.5))[0].rows) == 4

@@ -7,7 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from ebo.sync import Floats, Ints, adjusted_rand_index, co_membership, combine_groups, rand_index
+from ebo.sync import (
+    Floats,
+    Ints,
+    adjusted_rand_index,
+    co_membership,
+    combine_cuts,
+    combine_groups,
+    rand_index,
+)
 from tests.naive import partitions
 
 
@@ -69,3 +77,38 @@ def test_adjusted_rand_index_is_zero_on_average_at_random() -> None:
     truth = rng.integers(0, 4, 20)
     values = [adjusted_rand_index(rng.permutation(truth), truth) for _ in range(3000)]
     assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(len(values))
+
+
+def naive_cuts(cuts: Ints, widths: Floats) -> list[int]:
+    """Cuts (J, D) of leaves with sides (J, D): the rounded mean of their densities."""
+    leaves, dims = cuts.shape
+    return [
+        round(sum(cuts[j, d] / widths[j, d] for j in range(leaves)) / leaves) for d in range(dims)
+    ]
+
+
+def test_cuts_are_the_rounded_mean_of_densities() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        shape = int(rng.integers(1, 8)), int(rng.integers(1, 6))
+        cuts, widths = rng.integers(0, 9, shape), rng.uniform(0.05, 1.0, shape)
+        combined = combine_cuts(cuts / widths)
+        assert combined.dtype == np.float64
+        assert combined.tolist() == naive_cuts(cuts, widths)
+
+
+def test_leaves_of_different_width_that_agree() -> None:
+    """Eight cuts on the whole range are four on its half and one on its eighth."""
+    cuts = np.array([[8, 3], [4, 3], [1, 3]])
+    widths = np.array([[1.0, 1.0], [0.5, 1.0], [0.125, 1.0]])
+    assert combine_cuts(cuts / widths).tolist() == [8.0, 3.0]
+
+
+def test_one_leaf_speaks_for_itself() -> None:
+    assert combine_cuts(np.array([[0.0, 2.4, 2.6, 1e9]])).tolist() == [0.0, 2.0, 3.0, 1e9]
+
+
+@pytest.mark.parametrize("dims", [1, 4])
+def test_no_cuts(dims: int) -> None:
+    with pytest.raises(ValueError, match="at least one leaf"):
+        combine_cuts(np.empty((0, dims)))

@@ -69,10 +69,7 @@ def entropy(mean: Floats, sd: Floats, goal: Goal) -> Floats:
         raise ValueError("max-value entropy needs samples of the maximum")
     total = np.zeros(np.broadcast(mean, sd).shape)
     for maximum in goal.maxima:
-        gamma = (maximum - mean) / sd
-        log_cdf = log_ndtr(gamma)
-        ratio = np.exp(-0.5 * gamma**2 - _LOG_SQRT_2PI - log_cdf)  # φ/Φ
-        total += 0.5 * gamma * ratio - log_cdf
+        total += _information((maximum - mean) / sd)
     return np.log(np.maximum(total / len(goal.maxima), 1e-300))
 
 
@@ -127,8 +124,22 @@ def _log_h(u: Floats) -> Floats:
     near = np.maximum(u, -1.0)
     direct = np.log(np.exp(-0.5 * near**2 - _LOG_SQRT_2PI) + near * ndtr(near))
     far = np.minimum(u, -1.0)
-    # φ + uΦ = φ (1 - |u| sqrt(π/2) erfcx(|u|/√2)); far out the bracket is 1/u² to first order.
+    # φ + uΦ = φ (1 - |u| sqrt(π/2) erfcx(|u|/√2)); far out the bracket is 1/u² - 3/u⁴.
     bracket = 1.0 + far * np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))
-    tail = np.where(far < -1e3, -2.0 * np.log(-far), np.log(np.maximum(bracket, 1e-300)))
+    series = -2.0 * np.log(-far) - 3.0 / far**2
+    tail = np.where(far < -1e3, series, np.log(np.maximum(bracket, 1e-300)))
     log_h: Floats = np.where(u > -1.0, direct, log_phi + tail)
     return log_h
+
+
+def _information(gamma: Floats) -> Floats:
+    """γφ(γ)/(2Φ(γ)) - log Φ(γ), without cancellation for negative γ."""
+    near = np.maximum(gamma, -1.0)
+    log_cdf = log_ndtr(near)
+    direct = 0.5 * near * np.exp(-0.5 * near**2 - _LOG_SQRT_2PI - log_cdf) - log_cdf
+    far = np.minimum(gamma, -1.0)
+    mills = np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))  # Φ/φ
+    excess = np.where(far < -1e3, -1.0 + 2.0 / far**2, far * (1.0 / mills + far))
+    tail = 0.5 * excess - np.log(mills) + _LOG_SQRT_2PI
+    information: Floats = np.where(gamma > -1.0, direct, tail)
+    return information

@@ -20,6 +20,7 @@ from ebo.tilegp.kernel import Limit, members
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SMALLEST = np.finfo(np.float64).tiny
 LEAST_VARIANCE = 1e-9  # of a candidate that equals a chosen point
 
 
@@ -36,12 +37,13 @@ def budget(volume: Floats, best: Floats, total: int) -> Ints:
         if worth.sum() == 0:
             worth[known] = 1.0
         worth /= worth.sum()
-    share = (volume / volume.sum() + worth) / (1.0 if not known.any() else 2.0)
-    return apportion(share, total)
+    return apportion(volume / max(float(volume.sum()), SMALLEST) + worth, total)
 
 
 def apportion(share: Floats, total: int) -> Ints:
     """Whole numbers in proportion to the shares, which sum to the total (largest remainders)."""
+    if share.sum() <= 0:
+        share = np.ones(len(share))
     exact = share / share.sum() * total
     counts: Ints = np.floor(exact).astype(np.int64)
     rest = total - int(counts.sum())
@@ -70,17 +72,20 @@ def select(
     total = min(taken + batch_size, len(points))
     rows = np.empty((total, len(points)))
     variance = np.ones(len(points))
-    score = np.concatenate([np.full(taken, -np.inf), value])
+    score = np.concatenate([np.zeros(taken), np.maximum(value, -1e300)])  # above what is taken
+    free = np.ones(len(points), dtype=np.bool_)
+    free[:taken] = False
     chosen = []
     for b in range(total):
-        i = b if b < taken else int(np.argmax(np.log(variance) + score))
+        gain = np.where(free, np.log(variance) + score, -np.inf)
+        i = b if b < taken else int(gain.argmax())
         kappa = np.zeros(len(points))
         for group in groups:
             kappa += kernel.group_gram(points[i : i + 1], points, group, cuts)[0]
         kappa /= len(groups)
         rows[b] = (kappa - rows[:b, i] @ rows[:b]) / np.sqrt(variance[i])
         variance = np.maximum(variance - rows[b] ** 2, LEAST_VARIANCE)
-        score[i] = -np.inf
+        free[i] = False
         if b >= taken:
             chosen.append(i - taken)
     return np.array(chosen, dtype=np.int64)

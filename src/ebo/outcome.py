@@ -5,7 +5,8 @@
 so that u is standard normal where y is normal, and a few wild values change nothing. Tails are
 drawn in: what lies beyond LOW below or HIGH above counts only by its logarithm. The map is rising
 and smooth, so that an upper bound of y is one of u as well. Low values are drawn in sooner: that a
-point is hopeless is known after three deviations, but the best points are what all is about.
+point is hopeless is known after three deviations, but the best points are what all is about. Where
+half of the values are equal, the scale is the median distance of the others from them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 LOW, HIGH = 3.0, 6.0
+UNIT = 4.0  # y is divided by it, so that no difference of two values overflows
+LARGEST = np.finfo(np.float64).max
+ROUNDING = 1e-12
 NORMAL_RANGE = 1.3489795003921634  # interquartile range of a standard normal
 FAILED_QUANTILE = 0.1
 
@@ -26,8 +30,7 @@ FAILED_QUANTILE = 0.1
 class Outcome:
     """The map from objective values y to standardised values u."""
 
-    unit: float  # y is divided by this first, so that no difference overflows
-    centre: float
+    centre: float  # of y/UNIT, as the scale is
     scale: float
 
     @classmethod
@@ -35,20 +38,22 @@ class Outcome:
         """Fit to the values that are finite; with none, or all equal, the scale is one."""
         known = y[np.isfinite(y)]
         if len(known) == 0:
-            return cls(1.0, 0.0, 1.0)
-        unit = float(np.abs(known).max()) or 1.0
-        parts = known / unit
+            return cls(0.0, 1.0 / UNIT)
+        parts = known / UNIT
         low, centre, high = np.quantile(parts, [0.25, 0.5, 0.75])
         scale = (high - low) / NORMAL_RANGE
-        if scale <= 1e-9 * np.ptp(parts):  # more than half of the values are equal
-            scale = float(parts.std())
-        if scale <= 1e-12:  # equal, up to rounding
-            scale = 1.0
-        return cls(unit, float(centre), float(scale))
+        if scale <= ROUNDING * max(abs(low), abs(high)):  # half of the values are equal
+            away = np.abs(parts - centre)
+            away = away[away > ROUNDING * abs(centre)]
+            scale = np.median(away) if len(away) else 0.0
+        return cls(float(centre), float(scale) or 1.0 / UNIT)
 
     def to_standard(self, y: ArrayLike) -> Floats:
         """u of y; a failed evaluation (NaN) is as bad as the lowest tenth of the others."""
-        u = (np.asarray(y, dtype=np.float64) / self.unit - self.centre) / self.scale
+        values = np.asarray(y, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            u = (values / UNIT - self.centre) / self.scale
+        u = np.where(np.isfinite(values), np.clip(u, -LARGEST, LARGEST), np.nan)
         u = np.where(u > HIGH, HIGH + np.log1p(np.maximum(u - HIGH, 0.0)), u)
         u = np.where(u < -LOW, -LOW - np.log1p(np.maximum(-LOW - u, 0.0)), u)
         failed = ~np.isfinite(u)
@@ -61,4 +66,4 @@ class Outcome:
         v = np.asarray(u, dtype=np.float64)
         v = np.where(v > HIGH, HIGH + np.expm1(np.maximum(v - HIGH, 0.0)), v)
         v = np.where(v < -LOW, -LOW - np.expm1(np.maximum(-LOW - v, 0.0)), v)
-        return (v * self.scale + self.centre) * self.unit
+        return (v * self.scale + self.centre) * UNIT

@@ -33,6 +33,7 @@ Snap = Callable[[Floats], Floats]
 
 STARTS = 20  # observations of a leaf that candidates start from
 MAXIMA = 10  # samples of the maximum, for max-value entropy
+STEP_SHARE = 0.5
 LONGEST, SHORTEST = 0.3, 1e-3  # steps, in parts of a leaf's side
 
 
@@ -92,10 +93,13 @@ def _one_by_one(
         rows = np.full(groups, len(near) + c % len(starts))
         v, mean = table.whitened(rows), table.mean(rows)
         movable = rng.permutation(groups)[: _how_many(groups, rng)]
+        reach = _reach(rng) * (leaf.upper - leaf.lower)
+        near_start = np.abs(P - P[rows[0]]) <= reach
         for _ in range(settings.passes):
             for m in rng.permutation(movable):
                 mu, sd = table.vary(m, rows[m], v, mean)
                 value = acquire(model.mean + model.scale * mu, model.scale * sd, goal)
+                value[~near_start[:, model.posterior.groups[m]].all(axis=1)] = -np.inf
                 new = int(value.argmax())
                 v, mean = table.swap(m, rows[m], new, v, mean)
                 rows[m] = new
@@ -151,8 +155,8 @@ def _top_and_random(
 def _blocks(starts: Floats, leaf: Leaf, T: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Starts; then observations, steps from the starts and uniform points, in equal parts."""
     side = leaf.upper - leaf.lower
-    third = max(1, (count - len(starts)) // 3)
-    observed = T[rng.permutation(len(T))[:third]]
+    third = max(1, int((count - len(starts)) * STEP_SHARE))
+    observed = T[rng.permutation(len(T))[: (count - len(starts) - third) // 2]]
     length = np.exp(rng.uniform(np.log(SHORTEST), np.log(LONGEST), (third, 1)))
     steps = starts[rng.integers(len(starts), size=third)]
     steps = steps + length * side * rng.standard_normal(steps.shape)
@@ -164,6 +168,10 @@ def _blocks(starts: Floats, leaf: Leaf, T: Floats, count: int, rng: np.random.Ge
 def _how_many(groups: int, rng: np.random.Generator) -> int:
     """How many groups a candidate moves: any number is as likely on the scale of logarithms."""
     return int(np.ceil(np.exp(rng.uniform(0.0, np.log(groups))))) if groups > 1 else 1
+
+
+def _reach(rng: np.random.Generator) -> float:
+    return float(np.exp(rng.uniform(np.log(0.02), np.log(1.0))))
 
 
 def _uniform(leaf: Leaf, count: int, rng: np.random.Generator) -> Floats:
