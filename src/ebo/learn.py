@@ -122,7 +122,7 @@ def learn_pooled(
     if not blocks:
         blocks = [(T[:0], u[:0])]
     kernel, prior = draw_kernel(settings, categorical, rng), prior_of(settings)
-    start = None if structure is None else _state(structure, np.ones(T.shape[1]), kernel, prior)
+    start = _state(structure or _simplest(settings, T.shape[1]), np.ones(T.shape[1]), kernel, prior)
     state, info = sample(
         blocks, box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, threads=threads
     )
@@ -237,6 +237,13 @@ def _state(structure: Structure, width: Floats, kernel: GibbsKernel, prior: Prio
     if prior.per_layer and isinstance(kernel, TileCoding | MondrianGrid):
         cuts = np.repeat(cuts[:, None], kernel.layers, axis=1)
     return State(structure.z, cuts, structure.noise)
+
+
+def _simplest(settings: Settings, dims: int) -> Structure:
+    """Every dimension by itself, and all noise: whatever is more must be earned."""
+    rate, shape = settings.beta
+    density, separate = np.full(dims, shape / rate), np.arange(dims)
+    return Structure(separate, density, float(NOISE_GRID[-1]), np.eye(dims))
 
 
 def _per_dimension(cuts: Ints) -> Floats:

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebo.optimizer import Iteration, Optimizer
+from ebo.optimizer import Iteration, Optimizer, check_values
 from ebo.settings import Settings
 from ebo.space import Space
 
@@ -113,6 +114,8 @@ def _run(
     """The loop of Alg. 1 around the optimizer."""
     if not callable(f):
         raise TypeError(f"f is {f!r}; give a function")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is {callback!r}; give a function of the optimizer, or None")
     _check_count("batch_size", batch_size, 1)
     _check_count("iterations", iterations, 0)
     batches = [batch_size] * iterations
@@ -120,6 +123,8 @@ def _run(
         optimizer.tell(*_pair(initial))
     else:
         first = batch_size if initial is None else initial
+        if not isinstance(first, Integral):
+            raise ValueError(f"initial is {initial!r}; give a number of points, or data (X, y)")
         _check_count("initial", first, 1)
         batches.insert(0, first)
     with _progress(sum(batches), progress) as advance:
@@ -134,25 +139,25 @@ def _run(
 
 def evaluate(f: Objective, space: Space, X: Floats, vectorized: bool) -> Floats:
     """Values (n,) of f at points X (n, D), one after the other or all at once."""
-    points: Any = space.to_dicts(X) if space.named else X
+    points: Any = space.to_dicts(X) if space.named else X.copy()  # f may change what it gets
     if not vectorized:
         return np.array([_number(f(point)) for point in points])
-    values = np.asarray(f(points))
-    if values.shape != (len(X),) or values.dtype.kind not in "fiub":
+    values = f(points)
+    try:
+        return check_values(values, len(X))
+    except ValueError as error:
         raise ValueError(
-            f"f returned {values.dtype} of shape {values.shape} for {len(X)} points; "
-            f"with vectorized=True it must return ({len(X)},) numbers"
-        )
-    return values.astype(np.float64)
+            f"with vectorized=True f must return ({len(X)},) numbers for {len(X)} points: {error}"
+        ) from None
 
 
 def _number(value: Any) -> float:
     """One value of the objective; None and words are mistakes, not failures."""
     try:
-        number = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        number = np.asarray(value)
+    except ValueError:
         number = np.empty(0)
-    if number.size != 1 or value is None:
+    if number.size != 1 or number.dtype.kind not in "fiub":
         raise ValueError(
             f"f returned {value!r}; return a number, or NaN where the evaluation failed"
         )
@@ -205,7 +210,8 @@ def _progress(total: int, show: bool | None) -> Iterator[Callable[[int, Optimize
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    bar = Progress(*columns, console=Console(stderr=True), redirect_stdout=False)
+    with bar:
         task = bar.add_task("evaluating", total=total)
 
         def advance(size: int, optimizer: Optimizer) -> None:

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ebo.acquisition import Goal, gumbel_maxima
-from ebo.batch import budget, select
+from ebo.batch import budget, budget_by_rank, select
 from ebo.learn import (
     LeafModel,
     Structure,
@@ -38,6 +39,10 @@ from ebo.tilegp.leaves import Map
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+ATTEMPTS = 10  # at points that are new
+SMALL_SPACE = 10_000  # points that can be listed
+TOP = 20  # observations of a leaf at which the maximum is guessed
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,9 @@ class Optimizer:
             raise TypeError(f"space is a {type(space).__name__}; give ebo.box(...) or ebo.Space")
         if direction not in ("maximize", "minimize"):
             raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
-        self.space, self.direction, self.seed = space, direction, int(seed)
+        if settings is not None and not isinstance(settings, Settings):
+            raise TypeError(f"settings is {settings!r}; give ebo.Settings(...) or None")
+        self.space, self.direction, self.seed = space, direction, _seed(seed)
         self.settings = Settings() if settings is None else settings
         self.history: list[Iteration] = []
         self._sign = 1.0 if direction == "maximize" else -1.0
@@ -131,7 +138,7 @@ class Optimizer:
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
         points = self.space.check(X)
-        values = _check_values(y, len(points))
+        values = check_values(y, len(points))
         self._X = np.concatenate([self._X, points])
         self._y = np.concatenate([self._y, values])
         keys = _keys(points)
@@ -195,11 +202,7 @@ class Optimizer:
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
             leaves = self._partition(T, np.random.default_rng(partition))
             clock.stop("partition")
-            paid = budget(
-                np.array([np.prod(leaf.upper - leaf.lower) for leaf in leaves]),
-                np.array([u[leaf.rows].max(initial=-np.inf) for leaf in leaves]),
-                int(np.ceil(settings.candidates * n)),
-            )
+            paid = self._budget(leaves, u, int(np.ceil(settings.candidates * n)))
             seeds = leaf_stream.spawn(2 * len(leaves))
             models = self._learn(T, u, leaves, paid, learn, seeds, map_leaves)
             clock.stop("learn")
@@ -246,6 +249,13 @@ class Optimizer:
         )
         self._fixed_leaves = leaves if settings.fixed_partition else None
         return leaves
+
+    def _budget(self, leaves: list[Leaf], u: Floats, total: int) -> Ints:
+        """How many candidates each leaf proposes."""
+        best = np.array([u[leaf.rows].max(initial=-np.inf) for leaf in leaves])
+        if self.settings.pay_by_rank:
+            return budget_by_rank(best, total)
+        return budget(np.array([np.prod(leaf.upper - leaf.lower) for leaf in leaves]), best, total)
 
     def _learn(
         self,
@@ -305,7 +315,8 @@ class Optimizer:
             bound = best
             for leaf, model in zip(leaves, models, strict=True):
                 if model is not None and len(leaf.rows):
-                    mean, sd = model.predict(T[leaf.rows])
+                    top = leaf.rows[np.argsort(-u[leaf.rows], kind="stable")[:TOP]]
+                    mean, sd = model.predict(T[top])
                     rng = np.random.default_rng(0)
                     bound = max(bound, float(np.median(gumbel_maxima(mean, sd, 99, rng))))
         # A bound that has been passed, or is as good as reached, leaves nothing to aim at.
@@ -331,17 +342,25 @@ class Optimizer:
 
         Where no others are left to try, as on a small discrete space, rows repeat.
         """
-        free = int(self.space.free.sum())
         known, rows = set(self._known), list[Floats]()
-        for attempt in range(10):
+        for attempt in range(ATTEMPTS):
             for x, key in zip(X, _keys(X), strict=True):
-                if len(rows) < n and (key not in known or attempt == 9):
+                if len(rows) < n and (key not in known or attempt == ATTEMPTS - 1):
                     known.add(key)
                     rows.append(x)
             if len(rows) == n:
                 break
-            X = self.space.from_unit(rng.random((2 * n, free)))
+            X = self._any_points(2 * n, rng)
         return np.array(rows)
+
+    def _any_points(self, n: int, rng: np.random.Generator) -> Floats:
+        """Random points; of a small discrete space, all in random order, again and again."""
+        levels = self.space.levels
+        if 0 < np.prod(levels.astype(np.float64)) <= SMALL_SPACE:
+            grid = np.indices(tuple(levels.tolist())).reshape(len(levels), -1).T
+            every = (rng.permutation(grid) + 0.5) / levels
+            return self.space.from_unit(np.resize(every, (max(n, len(every)), len(levels))))
+        return self.space.from_unit(rng.random((n, len(levels))))
 
     def _standardised(self) -> tuple[Floats, Floats, Outcome]:
         """All observations, standardised, in an order that does not depend on that of telling."""
@@ -412,17 +431,20 @@ def _keys(X: Floats) -> list[bytes]:
     return [row.tobytes() for row in rows]
 
 
-def _check_values(y: ArrayLike, n: int) -> Floats:
+def check_values(y: ArrayLike, n: int) -> Floats:
     """Values as (n,) floats; what is not finite has failed."""
     try:
-        values = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"y is {y!r}; give numbers, NaN for an evaluation that failed") from None
+        values = np.asarray(y)
+    except ValueError:  # rows of different lengths
+        values = np.empty(0, dtype=np.object_)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"y is {y!r}; give numbers, NaN for an evaluation that failed")
     if values.shape != (n,):
         raise ValueError(
             f"y has shape {values.shape} for {n} points; give ({n},), one value for each point"
         )
-    return np.where(np.isfinite(values), values, np.nan)
+    numbers = values.astype(np.float64)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _bound(direction: str, upper: float | None, lower: float | None) -> float | None:
@@ -432,14 +454,22 @@ def _bound(direction: str, upper: float | None, lower: float | None) -> float | 
         name, given, other = ("lower_bound", lower, upper)
     if other is not None:
         raise ValueError(f"with direction={direction!r} give {name}, not the other bound")
-    if given is not None and not np.isfinite(given):
-        raise ValueError(f"{name} is {given}; give a finite value, or None if it is not known")
-    return None if given is None else float(given)
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, Real) or not np.isfinite(float(given)):
+        raise ValueError(f"{name} is {given!r}; give a finite value, or None if it is not known")
+    return float(given)
 
 
 def _worker_count(workers: int | None) -> int:
     if workers is None:
         return os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:
         raise ValueError(f"workers is {workers!r}; give at least 1, or None for all cores")
-    return workers
+    return int(workers)
+
+
+def _seed(seed: int) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0")
+    return int(seed)

@@ -62,8 +62,9 @@ class Outcome:
         return u
 
     def from_standard(self, u: ArrayLike) -> Floats:
-        """The inverse map."""
+        """The inverse map; what would be beyond the largest float is that."""
         v = np.asarray(u, dtype=np.float64)
-        v = np.where(v > HIGH, HIGH + np.expm1(np.maximum(v - HIGH, 0.0)), v)
-        v = np.where(v < -LOW, -LOW - np.expm1(np.maximum(-LOW - v, 0.0)), v)
-        return (v * self.scale + self.centre) * UNIT
+        with np.errstate(over="ignore"):
+            v = np.where(v > HIGH, HIGH + np.expm1(np.maximum(v - HIGH, 0.0)), v)
+            v = np.where(v < -LOW, -LOW - np.expm1(np.maximum(-LOW - v, 0.0)), v)
+            return np.clip((v * self.scale + self.centre) * UNIT, -LARGEST, LARGEST)

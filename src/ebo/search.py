@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Snap = Callable[[Floats], Floats]
 
-STARTS = 20  # observations of a leaf that candidates start from
+STARTS = 5  # observations of a leaf that candidates start from
 MAXIMA = 10  # samples of the maximum, for max-value entropy
 STEP_SHARE = 0.5
 LONGEST, SHORTEST = 0.3, 1e-3  # steps, in parts of a leaf's side

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 from ebo.acquisition import ACQUISITIONS
@@ -41,10 +42,12 @@ class Settings:
         greedy: candidates of a leaf one after the other, each from a good observation and knowing
             of those before; or all at once by combining the best blocks, and random ones.
         candidates: how many times the batch size all leaves together propose.
+        pay_by_rank: leaves propose in number by the rank of their best value, few leaves most; or
+            by their volume and best value, as in the appendix.
     """
 
     max_leaves: int = 1000
-    leaf_size: int = 200
+    leaf_size: int = 800
     overlap: float = 0.0
     fixed_partition: bool = False
 
@@ -63,10 +66,11 @@ class Settings:
 
     acquisition: str = "ei"
     deviations: float = 2.0
-    block_samples: int = 400
+    block_samples: int = 300
     passes: int = 2
     greedy: bool = True
     candidates: float = 2.0
+    pay_by_rank: bool = True
 
     @classmethod
     def paper(cls, **changes: Any) -> Settings:
@@ -89,6 +93,7 @@ class Settings:
             "passes": 1,
             "greedy": False,
             "candidates": 2.0,
+            "pay_by_rank": False,
         }
         return cls(**{**preset, **changes})
 
@@ -96,9 +101,9 @@ class Settings:
         whole = "max_leaves", "leaf_size", "layers", "sweeps", "block_size", "learn_from"
         for name in (*whole, "block_samples", "passes"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
-        for name in ("fixed_partition", "per_layer", "pooled", "greedy"):
+        for name in ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give True or False")
         _choice("kernel", self.kernel, KERNELS)
@@ -114,7 +119,7 @@ class Settings:
         for value in self.beta:
             _number("beta", value, 1e-9, 1e9)
         limit = self.group_limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, Integral)):
             raise ValueError(f"group_limit is {limit!r}; give a whole number, or None for no limit")
         if limit is not None and limit < 1:
             raise ValueError(f"group_limit is {limit}; give at least 1, or None for no limit")
@@ -135,5 +140,5 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _number(name: str, value: object, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise ValueError(f"{name} is {value!r}; give a number from {low:g} to {high:g}")

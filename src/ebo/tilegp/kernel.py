@@ -77,7 +77,7 @@ class Limit(ABC):
     def similarity(self, d: int, t: Floats, t2: Floats, k: float) -> Floats:
         """s_d, the (n, n2) similarity of t (n,) and t2 (n2,), dimension d, with k cuts."""
         if self.categorical is not None and self.categorical[d]:
-            return np.equal.outer(t, t2).astype(np.float64)
+            return np.equal.outer(t, t2).astype(t.dtype)
         return self.profile(k * np.abs(np.subtract.outer(t, t2)))
 
     def gram(self, T: Floats, T2: Floats, z: Ints, cuts: ArrayLike) -> Floats:
@@ -94,7 +94,7 @@ class Limit(ABC):
 
     def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
         """prod_d s_d over the dimensions of one group, (n, n2); nothing is checked."""
-        k = np.asarray(cuts, dtype=np.float64)
+        k = np.asarray(cuts, dtype=T.dtype)
         first, *others = group
         product = self.similarity(first, T[:, first], T2[:, first], k[first])
         for d in others:

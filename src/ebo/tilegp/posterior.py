@@ -24,12 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from ebo.tilegp.kernel import Kernel, members
+from ebo.tilegp.kernel import Kernel, Limit, members
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-LEAST_VARIANCE = 1e-12
+Singles = NDArray[np.float32]
 
 
 class Posterior:
@@ -47,44 +46,56 @@ class Posterior:
         self._inverse = solve_triangular(root, identity, lower=True, check_finite=False)
         self.w = self._inverse @ y
 
-    def part(self, m: int, P: Floats) -> Floats:
-        """v_m of the points, (G, n)."""
-        kappa = self.kernel.group_gram(P, self.T, self.groups[m], self.cuts)
-        kappa /= len(self.groups)
-        return kappa @ self._inverse.T
-
     def predict(self, P: Floats) -> tuple[Floats, Floats]:
         """Posterior mean and standard deviation of f, each (G,)."""
-        v = self.whitened(P)
+        v = self._whitened(P)
         return v @ self.w, _deviation(np.einsum("ij,ij->i", v, v))
-
-    def whitened(self, P: Floats) -> Floats:
-        """v of the points, (G, n)."""
-        v = np.zeros((len(P), len(self.T)))
-        for m in range(len(self.groups)):
-            v += self.part(m, P)
-        return v
 
     def covariance(self, P: Floats) -> Floats:
         """Posterior covariance of f at the points, (G, G)."""
-        v = self.whitened(P)
-        prior = sum(self.kernel.group_gram(P, P, group, self.cuts) for group in self.groups)
-        return np.asarray(prior / len(self.groups) - v @ v.T)
+        v = self._whitened(P)
+        return self._kappa(P, P) - v @ v.T
+
+    def parts(self, P: Floats) -> list[Singles]:
+        """v_m of the points for each group, (G, n), in single precision."""
+        inverse = self._inverse.astype(np.float32)
+        points, T = P, self.T
+        if isinstance(self.kernel, Limit):  # others must see which cell a point is in
+            points, T = P.astype(np.float32), self.T.astype(np.float32)
+        found = []
+        for group in self.groups:
+            kappa = self.kernel.group_gram(points, T, group, self.cuts).astype(np.float32)
+            found.append(kappa @ inverse.T / np.float32(len(self.groups)))
+        return found
+
+    def _whitened(self, P: Floats) -> Floats:
+        """v of the points, (G, n)."""
+        return self._kappa(P, self.T) @ self._inverse.T
+
+    def _kappa(self, P: Floats, P2: Floats) -> Floats:
+        total = np.zeros((len(P), len(P2)))
+        for group in self.groups:
+            total += self.kernel.group_gram(P, P2, group, self.cuts)
+        return total / len(self.groups)
 
 
 class Table:
     """The parts of v at points P, and observations that are added by and by.
 
-    `room` is how many points can be added.
+    `room` is how many points can be added. In single precision: good for finding out which blocks
+    are best, not for what is said of a point in the end.
     """
 
     def __init__(self, posterior: Posterior, P: Floats, room: int) -> None:
         self.posterior, self.P = posterior, P
         n = self._length = len(posterior.T)
-        self._parts = [np.empty((len(P), n + room)) for _ in posterior.groups]
-        for m, part in enumerate(self._parts):
-            part[:, :n] = posterior.part(m, P)
-        self._means = [part[:, :n] @ posterior.w for part in self._parts]
+        w = posterior.w.astype(np.float32)
+        self._parts = []
+        for part in posterior.parts(P):
+            longer = np.empty((len(P), n + room), dtype=np.float32)
+            longer[:, :n] = part
+            self._parts.append(longer)
+        self._means = [part[:, :n] @ w for part in self._parts]
         self._squares = [np.einsum("ij,ij->i", part[:, :n], part[:, :n]) for part in self._parts]
 
     def recombine(self, P: Floats, rows: Ints) -> Floats:
@@ -94,9 +105,9 @@ class Table:
             x[group] = P[row, group]
         return x
 
-    def whitened(self, rows: Ints) -> Floats:
+    def whitened(self, rows: Ints) -> Singles:
         """v of a recombined point, (n,)."""
-        v = np.zeros(self._length)
+        v = np.zeros(self._length, dtype=np.float32)
         for part, row in zip(self._parts, rows, strict=True):
             v += part[row, : self._length]
         return v
@@ -105,31 +116,31 @@ class Table:
         """μ of a recombined point."""
         return float(sum(mean[row] for mean, row in zip(self._means, rows, strict=True)))
 
-    def vary(self, m: int, row: int, v: Floats, mean: float) -> tuple[Floats, Floats]:
+    def vary(self, m: int, row: int, v: Singles, mean: float) -> tuple[Floats, Floats]:
         """μ and σ, each (G,), of a point (v, mean) with its block m, row `row`, replaced."""
-        part = self._parts[m][:, : self._length]
+        part, means = self._parts[m][:, : self._length], self._means[m]
         rest = v - part[row]
         square = rest @ rest + 2.0 * (part @ rest) + self._squares[m]
-        return mean - self._means[m][row] + self._means[m], _deviation(square)
+        return mean + (means - means[row]).astype(np.float64), _deviation(square)
 
-    def swap(self, m: int, old: int, new: int, v: Floats, mean: float) -> tuple[Floats, float]:
+    def swap(self, m: int, old: int, new: int, v: Singles, mean: float) -> tuple[Singles, float]:
         """v and mean of a point after its block m has been replaced."""
         part, means = self._parts[m][:, : self._length], self._means[m]
-        return v - part[old] + part[new], mean - float(means[old]) + float(means[new])
+        return v - part[old] + part[new], mean + float(means[new] - means[old])
 
-    def add(self, x: Floats, v: Floats) -> None:
+    def add(self, x: Floats, v: Singles) -> None:
         """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks."""
-        posterior = self.posterior
+        posterior, n = self.posterior, self._length
         pivot = np.sqrt(1.0 + posterior.noise - min(float(v @ v), 1.0))
         for m, part in enumerate(self._parts):
             group = posterior.groups[m]
             kappa = posterior.kernel.group_gram(self.P, x[None, :], group, posterior.cuts)[:, 0]
-            column = (kappa / len(self._parts) - part[:, : self._length] @ v) / pivot
-            part[:, self._length] = column
-            self._squares[m] += column**2
+            part[:, n] = (kappa / len(self._parts) - part[:, :n] @ v) / pivot
+            self._squares[m] += part[:, n] ** 2
         self._length += 1
 
 
-def _deviation(square: Floats | float) -> Floats:
+def _deviation(square: Floats | Singles) -> Floats:
     """σ from |v|², which rounding may lead beyond 1."""
-    return np.sqrt(np.maximum(1.0 - square, LEAST_VARIANCE))
+    left = 1.0 - np.asarray(square, dtype=np.float64)
+    return np.sqrt(np.maximum(left, 16 * np.finfo(square.dtype).eps))
