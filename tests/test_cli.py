@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ebo.bench import gibbs, structure
+from ebo.bench import ask, basics, gibbs, structure
 from ebo.cli import app
 
 
 def test_help_names_the_commands_and_gives_examples() -> None:
     runner = CliRunner()
     assert "bench" in runner.invoke(app, ["--help"]).output
-    for command in ("gibbs", "structure"):
+    for command in ("gibbs", "structure", "ask", "basics"):
         output = runner.invoke(app, ["bench", command, "--help"]).output
         assert "Example: ebo bench" in output
 
@@ -44,6 +44,56 @@ def test_bench_structure_prints_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = CliRunner().invoke(app, ["bench", "structure", "--seeds", "1"])
     assert outcome.exit_code == 0, outcome.output
     assert "pooled_adjusted_rand" in outcome.stdout
+
+
+def tiny_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = ask.Sizes(
+        dims=(2,),
+        observations=(20, 40),
+        batch_size=3,
+        filter_dims=2,
+        filter_candidates=20,
+        filter_batch=5,
+        partition_points=100,
+        partition_dims=2,
+    )
+    monkeypatch.setattr(ask, "FULL", tiny)
+
+
+def test_bench_ask_prints_one_json_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_ask(monkeypatch)
+    outcome = CliRunner().invoke(app, ["bench", "ask", "--json", "--seed", "3"])
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads(outcome.stdout)
+    assert set(result["seconds"]["2"]) == {"20", "40"}
+    assert result["growth"]["2"] > 0
+    assert result["filter_seconds"] > 0
+    assert result["partition_seconds"] > 0
+
+
+def test_bench_ask_prints_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_ask(monkeypatch)
+    outcome = CliRunner().invoke(app, ["bench", "ask"])
+    assert outcome.exit_code == 0, outcome.output
+    for word in ("partition", "search", "total", "growth 2", "filter_seconds"):
+        assert word in outcome.stdout
+
+
+@pytest.mark.parametrize("options", [["--json"], []])
+def test_bench_basics_prints_an_object_or_tables(
+    monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.setattr(basics, "ILLUSTRATION", basics.Case("illustration", 8, 4, 1))
+    monkeypatch.setattr(basics, "PROBLEMS", (basics.Case("branin", 8, 4, 1),))
+    outcome = CliRunner().invoke(app, ["bench", "basics", "--seeds", "1", *options])
+    assert outcome.exit_code == 0, outcome.output
+    if options:
+        result = json.loads(outcome.stdout)
+        assert set(result["illustration"]["median_regret"]) == {"default", "paper"}
+        assert len(result["problems"]["branin"]["seeds"]) == 1
+    else:
+        for word in ("median", "branin", "sobol"):
+            assert word in outcome.stdout
 
 
 def test_the_demonstration_finds_the_groups_and_draws_them(tmp_path: Path) -> None:

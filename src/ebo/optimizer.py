@@ -31,7 +31,7 @@ from ebo.learn import (
 )
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
-from ebo.search import Candidates, propose
+from ebo.search import Candidates, Local, propose
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.tilegp.kernel import members
@@ -213,18 +213,8 @@ class Optimizer:
                 assert model is not None
                 rng = np.random.default_rng(seeds[len(leaves) + j])
                 rows = leaf.rows
-                return propose(
-                    model,
-                    leaf,
-                    T[rows],
-                    u[rows],
-                    int(paid[j]),
-                    goal,
-                    settings,
-                    space.snap,
-                    rng,
-                    pending,
-                )
+                local = Local(model, leaf, T[rows], u[rows], goal, settings, space.snap, rng)
+                return propose(local, int(paid[j]), pending)
 
             found = list(map_leaves(search, np.flatnonzero(paid)))
             clock.stop("search")

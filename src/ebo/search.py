@@ -1,198 +1,171 @@
 """Candidates of one leaf: the acquisition function, optimised one group's block at a time.
 
-A set of points P is drawn in the leaf: uniform ones, observations, and steps of many lengths from
-the best observations. A group's block takes any of the values that the points of P have there,
-while the other blocks are held; so a candidate is a recombination of blocks of P, which includes
-the paper's crossover of good points (Section 3.6).
-
 =========  =======  ==========================================================================
 name       shape    meaning
 =========  =======  ==========================================================================
-P          (G, D)   points whose blocks are tried
-rows       (M,)     a candidate: group m has the block of point rows[m]
+T, u       (n, D)   the leaf's observations and their standardised values
+P          (S, D)   points whose blocks are tried: row 0 is the candidate as it stands
 =========  =======  ==========================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.acquisition import ACQUISITIONS, LEAST_SD, Goal, gumbel_maxima, sampled_maxima
+from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima, sampled_maxima
 from ebo.learn import LeafModel
 from ebo.partition import Leaf
 from ebo.settings import Settings
-from ebo.tilegp.posterior import Table
+from ebo.tilegp.posterior import Moves
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Snap = Callable[[Floats], Floats]
 
-STARTS = 5  # observations of a leaf that candidates start from
 MAXIMA = 10  # samples of the maximum, for max-value entropy
-STEP_SHARE = 0.5
-LONGEST, SHORTEST = 0.3, 1e-3  # steps, in parts of a leaf's side
+STARTS = 50  # observations of a leaf that candidates start from, or cross with
+CROSSED = 0.5  # share of candidates that cross
+SHORTEST = 1e-3  # step, in parts of a leaf's side
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Points of the unit cube, and what the leaf's posterior says of them."""
+    """Points of the unit cube, and what they are worth."""
 
     P: Floats
-    mean: Floats
-    sd: Floats
     value: Floats
 
 
-def propose(
-    model: LeafModel,
-    leaf: Leaf,
-    T: Floats,
-    u: Floats,
-    count: int,
-    goal: Goal,
-    settings: Settings,
-    snap: Snap,
-    rng: np.random.Generator,
-    pending: Floats,
-) -> Candidates:
-    """`count` candidates of a leaf, for the observations T, u that it sees."""
-    if settings.acquisition.startswith("mes"):
-        goal = _with_maxima(model, leaf, T, goal, settings, rng)
-    step = _one_by_one if settings.greedy else _top_and_random
-    return step(model, leaf, T, u, count, goal, settings, snap, rng, pending)
+@dataclass(frozen=True)
+class Local:
+    """A leaf, what is known there, and what is aimed at."""
+
+    model: LeafModel
+    leaf: Leaf
+    T: Floats
+    u: Floats
+    goal: Goal
+    settings: Settings
+    snap: Snap
+    rng: np.random.Generator
+
+    def acquire(self, mean: Floats, sd: Floats) -> Floats:
+        """The acquisition function, of a mean and deviation in the model's scale."""
+        function = ACQUISITIONS[self.settings.acquisition]
+        return function(self.model.mean + self.model.scale * mean, self.model.scale * sd, self.goal)
+
+    def uniform(self, count: int) -> Floats:
+        """Random points of the leaf."""
+        lower, upper = self.leaf.lower, self.leaf.upper
+        return lower + self.rng.random((count, len(lower))) * (upper - lower)
 
 
-def _one_by_one(
-    model: LeafModel,
-    leaf: Leaf,
-    T: Floats,
-    u: Floats,
-    count: int,
-    goal: Goal,
-    settings: Settings,
-    snap: Snap,
-    rng: np.random.Generator,
-    pending: Floats,
-) -> Candidates:
-    """Candidates one after the other, each as if those before it had been observed."""
-    acquire = ACQUISITIONS[settings.acquisition]
-    order = np.argsort(-u, kind="stable")[: min(STARTS, count)]
-    starts = T[order] if len(order) else _uniform(leaf, 1, rng)
+def propose(local: Local, count: int, pending: Floats) -> Candidates:
+    """`count` candidates of a leaf; `pending` points are taken as observed."""
+    if local.settings.acquisition.startswith("mes"):
+        local = replace(local, goal=_with_maxima(local))
+    if local.settings.greedy:
+        points = _one_by_one(local, count, pending)
+    else:
+        points = _top_and_random(local, count)
+    mean, sd = local.model.posterior.predict(local.model.to_leaf(points))
+    return Candidates(points, local.acquire(mean, sd))
+
+
+def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
+    """Candidates one after the other, each as if those before it had been observed.
+
+    Each starts at a good observation and moves some of its groups, by steps up to some length. How
+    good, how many and how long are drawn for each, evenly on the scale of logarithms: no function
+    is told in advance whether few bold moves or many small ones pay.
+    """
+    model, leaf, rng = local.model, local.leaf, local.rng
     near = pending[np.all((pending >= leaf.lower) & (pending <= leaf.upper), axis=1)]
-    P = np.concatenate([near, snap(_blocks(starts, leaf, T, settings.block_samples, rng))])
-    table = Table(model.posterior, model.to_leaf(P), room=count + len(near))
-    groups = len(model.posterior.groups)
-    for i in range(len(near)):
-        table.add(table.P[i], table.whitened(np.full(groups, i)))
-    found, means, sds, values = [], [], [], []
-    for c in range(count):
-        rows = np.full(groups, len(near) + c % len(starts))
-        v, mean = table.whitened(rows), table.mean(rows)
-        movable = rng.permutation(groups)[: _how_many(groups, rng)]
-        reach = _reach(rng) * (leaf.upper - leaf.lower)
-        near_start = np.abs(P - P[rows[0]]) <= reach
-        for _ in range(settings.passes):
+    moves = Moves(model.posterior, room=count + len(near))
+    for x in model.to_leaf(near):
+        moves.add(x, moves.whitened(x))
+    order = np.argsort(-local.u, kind="stable")
+    groups = model.posterior.groups
+    found = []
+    for _ in range(count):
+        x = local.T[_good(order, rng)] if len(order) else local.uniform(1)[0]
+        x = x.clip(leaf.lower, leaf.upper)
+        v = moves.whitened(model.to_leaf(x))
+        movable = rng.permutation(len(groups))[: 1 + _log_uniform(len(groups), rng)]
+        reach, crossed = SHORTEST ** rng.random(), len(order) > 0 and rng.random() < CROSSED
+        for _ in range(local.settings.passes):
+            P = local.snap(_tries(x, reach, local, order if crossed else order[:0]))
+            P[0] = x
+            U = model.to_leaf(P)
             for m in rng.permutation(movable):
-                mu, sd = table.vary(m, rows[m], v, mean)
-                value = acquire(model.mean + model.scale * mu, model.scale * sd, goal)
-                value[~near_start[:, model.posterior.groups[m]].all(axis=1)] = -np.inf
-                new = int(value.argmax())
-                v, mean = table.swap(m, rows[m], new, v, mean)
-                rows[m] = new
-        x = table.recombine(P, rows)
-        sd = np.sqrt(max(1.0 - float(v @ v), LEAST_SD**2))
+                mean, sd, moved = moves.vary(m, v, U)
+                best = int(local.acquire(mean, sd).argmax())
+                x[groups[m]] = P[best, groups[m]]
+                P[0], U[0], v = x, model.to_leaf(x), moved[best]
         found.append(x)
-        means.append(model.mean + model.scale * mean)
-        sds.append(model.scale * sd)
-        values.append(float(acquire(np.array(means[-1]), np.array(sds[-1]), goal)))
-        table.add(model.to_leaf(x[None, :])[0], v)
-    return Candidates(np.array(found), np.array(means), np.array(sds), np.array(values))
+        moves.add(model.to_leaf(x), v)
+    return np.array(found)
 
 
-def _top_and_random(
-    model: LeafModel,
-    leaf: Leaf,
-    T: Floats,
-    u: Floats,
-    count: int,
-    goal: Goal,
-    settings: Settings,
-    snap: Snap,
-    rng: np.random.Generator,
-    pending: Floats,
-) -> Candidates:
+def _tries(x: Floats, reach: float, local: Local, order: Ints) -> Floats:
+    """Points whose blocks x may take: steps up to the reach; and good observations, to cross with.
+
+    Crossing is the paper's reading of evolutionary search (Section 3.6): under an additive model a
+    block that is good in one point is good in another.
+    """
+    rng, leaf, count = local.rng, local.leaf, local.settings.block_samples
+    length = reach * SHORTEST ** rng.random((count, 1))
+    P = x + length * (leaf.upper - leaf.lower) * rng.standard_normal((count, len(x)))
+    for i in range(1, count // 4 if len(order) else 1):
+        P[i] = local.T[_good(order, rng)]
+    return P.clip(leaf.lower, leaf.upper)
+
+
+def _top_and_random(local: Local, count: int) -> Floats:
     """The appendix's heuristic: i-th best blocks combined for half of them, the rest random.
 
     Block-coordinate search from a random point of the leaf; on its way, the best blocks of each
     group are remembered in their order.
     """
-    acquire = ACQUISITIONS[settings.acquisition]
+    model, settings = local.model, local.settings
     top = (count + 1) // 2
-    P = snap(_uniform(leaf, settings.block_samples, rng))
-    table = Table(model.posterior, model.to_leaf(P), room=0)
-    groups = len(model.posterior.groups)
-    rows = np.zeros(groups, dtype=np.int64)
-    v, mean = table.whitened(rows), table.mean(rows)
-    ranked = np.zeros((top, groups), dtype=np.int64)
+    moves = Moves(model.posterior, room=0)
+    P = local.snap(local.uniform(1 + settings.block_samples))
+    U, x = model.to_leaf(P), P[0].copy()
+    v = moves.whitened(U[0])
+    combined = np.repeat(P[:1], top, axis=0)
     for _ in range(settings.passes):
-        for m in range(groups):
-            mu, sd = table.vary(m, rows[m], v, mean)
-            value = acquire(model.mean + model.scale * mu, model.scale * sd, goal)
-            best = np.argsort(-value, kind="stable")[:top]
-            ranked[:, m] = np.resize(best, top)
-            v, mean = table.swap(m, rows[m], int(best[0]), v, mean)
-            rows[m] = best[0]
-    combined = np.array([table.recombine(P, row) for row in ranked])
-    points = np.concatenate([combined, snap(_uniform(leaf, count - top, rng))])
-    mu, sd = model.predict(points)
-    return Candidates(points, mu, sd, acquire(mu, sd, goal))
+        for m, group in enumerate(model.posterior.groups):
+            mean, sd, moved = moves.vary(m, v, U)
+            order = np.argsort(-local.acquire(mean, sd), kind="stable")
+            combined[:, group] = P[np.ix_(np.resize(order, top), group)]
+            v, x[group] = moved[order[0]], P[order[0], group]
+            P[0], U[0] = x, model.to_leaf(x)
+    return np.concatenate([combined, local.snap(local.uniform(count - top))])
 
 
-def _blocks(starts: Floats, leaf: Leaf, T: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Starts; then observations, steps from the starts and uniform points, in equal parts."""
-    side = leaf.upper - leaf.lower
-    third = max(1, int((count - len(starts)) * STEP_SHARE))
-    observed = T[rng.permutation(len(T))[: (count - len(starts) - third) // 2]]
-    length = np.exp(rng.uniform(np.log(SHORTEST), np.log(LONGEST), (third, 1)))
-    steps = starts[rng.integers(len(starts), size=third)]
-    steps = steps + length * side * rng.standard_normal(steps.shape)
-    uniform = _uniform(leaf, max(1, count - len(starts) - len(observed) - third), rng)
-    points: Floats = np.concatenate([starts, observed, steps, uniform])
-    return points.clip(leaf.lower, leaf.upper)
+def _good(order: Ints, rng: np.random.Generator) -> int:
+    """One of the best observations, whose rows are given in order."""
+    return int(order[_log_uniform(min(len(order), STARTS), rng)])
 
 
-def _how_many(groups: int, rng: np.random.Generator) -> int:
-    """How many groups a candidate moves: any number is as likely on the scale of logarithms."""
-    return int(np.ceil(np.exp(rng.uniform(0.0, np.log(groups))))) if groups > 1 else 1
+def _log_uniform(n: int, rng: np.random.Generator) -> int:
+    """A number 0 .. n - 1, of which the first come often: log(1 + i) is about uniform."""
+    return min(int((n + 1) ** rng.random()) - 1, n - 1)
 
 
-def _reach(rng: np.random.Generator) -> float:
-    return float(np.exp(rng.uniform(np.log(0.02), np.log(1.0))))
-
-
-def _uniform(leaf: Leaf, count: int, rng: np.random.Generator) -> Floats:
-    return leaf.lower + rng.random((count, len(leaf.lower))) * (leaf.upper - leaf.lower)
-
-
-def _with_maxima(
-    model: LeafModel,
-    leaf: Leaf,
-    T: Floats,
-    goal: Goal,
-    settings: Settings,
-    rng: np.random.Generator,
-) -> Goal:
+def _with_maxima(local: Local) -> Goal:
     """The goal with samples of the leaf's maximum, none of them below the best value."""
-    P = np.concatenate([T, _uniform(leaf, settings.block_samples, rng)])
+    model, goal, settings, rng = local.model, local.goal, local.settings, local.rng
+    P = np.concatenate([local.T, local.uniform(settings.block_samples)])
     mean, sd = model.predict(P)
     if settings.acquisition == "mes-gumbel":
         maxima = gumbel_maxima(mean, sd, MAXIMA, rng)
     else:
         covariance = model.scale**2 * model.posterior.covariance(model.to_leaf(P))
         maxima = sampled_maxima(mean, covariance, MAXIMA, rng)
-    floor = goal.best + 0.05 * model.scale
-    return Goal(goal.best, goal.upper_bound, np.maximum(maxima, floor), goal.deviations)
+    return replace(goal, maxima=np.maximum(maxima, goal.best + 0.05 * model.scale))

@@ -66,7 +66,7 @@ class Settings:
 
     acquisition: str = "ei"
     deviations: float = 2.0
-    block_samples: int = 300
+    block_samples: int = 40
     passes: int = 2
     greedy: bool = True
     candidates: float = 2.0
