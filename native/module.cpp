@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "collisions.hpp"
 #include "gibbs.hpp"
 
 namespace nb = nanobind;
@@ -17,6 +18,7 @@ using namespace nb::literals;
 namespace ebo {
 
 using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Cells = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 std::vector<const Kernels*> supported() {
   std::vector<const Kernels*> found;
@@ -106,6 +108,20 @@ NB_MODULE(native, m) {
   m.def("instruction_sets", &instruction_sets,
         "All instruction sets that this machine has, the best first; EBO_SIMD chooses one.");
 
+  m.def(
+      "collisions",
+      [](Cells a, Cells b) {
+        const size_t dims = a.shape(0), rows = a.shape(1), columns = b.shape(1);
+        if (b.shape(0) != dims || b.shape(2) != a.shape(2) || a.shape(2) >= 65536)
+          throw nb::value_error("cells of different dimensions or layers, or too many layers");
+        std::vector<int32_t> counts(rows * columns);
+        {
+          nb::gil_scoped_release release;
+          count_collisions(a.data(), b.data(), counts.data(), dims, rows, columns, a.shape(2));
+        }
+        return to_array(std::move(counts), {rows, columns});
+      },
+      "a"_a, "b"_a, "Layers on which points share the cell: cells (dims, points, layers) of each.");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

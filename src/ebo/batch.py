@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMALLEST = np.finfo(np.float64).tiny
-FEWEST = 8
+LEAST_SHARE = 0.04  # of all candidates
 LEAST_VARIANCE = 1e-9  # of a candidate that equals a chosen point
 
 
@@ -42,15 +42,14 @@ def budget(volume: Floats, best: Floats, total: int) -> Ints:
 
 
 def budget_by_rank(best: Floats, total: int) -> Ints:
-    """The same by rank: the r-th best leaf is paid 1/r, and none that would get less than FEWEST.
+    """The same by rank: the r-th best leaf is paid 1/r, and none that would get hardly anything.
 
     A leaf's model costs the same for one candidate as for many.
     """
     rank = np.empty(len(best))
     rank[np.argsort(-best, kind="stable")] = np.arange(1, len(best) + 1)
     share = 1.0 / rank
-    enough = share / share.sum() * total >= min(FEWEST, total / 2)
-    return apportion(np.where(enough | (rank == 1), share, 0.0), total)
+    return apportion(np.where(share >= LEAST_SHARE * share.sum(), share, 0.0), total)
 
 
 def apportion(share: Floats, total: int) -> Ints:

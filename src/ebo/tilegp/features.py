@@ -35,6 +35,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo import native
 from ebo.tilegp.box import Bools, Floats, Ints
 from ebo.tilegp.kernel import (
     CellEncoder,
@@ -45,6 +46,8 @@ from ebo.tilegp.kernel import (
     check_mask,
     check_unit,
 )
+
+MOST_CELLS = 2**16 - 1  # of a dimension, where the core counts collisions
 
 
 class CellFeatures(ABC):
@@ -76,7 +79,9 @@ class CellFeatures(ABC):
     def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
         """The share of layers on which points collide in one group; nothing is checked."""
         k = np.asarray(cuts, dtype=np.float64).reshape(self.dims, -1)
-        return cell_gram(partial(self._codes, k=k), T, T2, [group], self.layers)
+        codes = np.stack([_small(code) for code in self._codes(np.concatenate([T, T2]), group, k)])
+        n = len(T)
+        return native.collisions(codes[:, :n].copy(), codes[:, n:].copy()) / self.layers
 
     def encoder(self, T: ArrayLike, z: ArrayLike, cuts: ArrayLike) -> CellEncoder:
         """The map from points to rows of Phi, with one column for each cell that T occupies."""
@@ -318,6 +323,15 @@ def _uniforms(values: ArrayLike, ndim: int) -> Floats:
             f"uniforms have shape {uniforms.shape}; expected {ndim} axes with values in [0, 1]"
         )
     return uniforms
+
+
+def _small(code: Ints) -> NDArray[np.uint16]:
+    """Codes as small numbers that are equal exactly where the codes are."""
+    if code.size and (code.min() < 0 or code.max() > MOST_CELLS):
+        code = np.unique(code, return_inverse=True)[1].reshape(code.shape)
+        if code.max() > MOST_CELLS:
+            raise ValueError(f"more than {MOST_CELLS} distinct cells in one dimension; use fewer")
+    return code.astype(np.uint16)
 
 
 def _bits(t: Floats) -> Ints:
