@@ -27,8 +27,8 @@ Ints = NDArray[np.int64]
 Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy
-STARTS = 50  # observations of a leaf that candidates start from, or cross with
-CROSSED = 0.5  # share of candidates that cross
+STARTS = 20  # observations of a leaf that candidates start from, or cross with
+CROSSED = 0.2  # share of candidates that cross
 SHORTEST = 1e-3  # step, in parts of a leaf's side
 
 
