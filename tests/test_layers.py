@@ -26,6 +26,7 @@ def test_numerics_import_nothing_of_the_upper_layer() -> None:
         "acquisition",
         "batch",
         "learn",
+        "observations",
         "outcome",
         "partition",
         "search",

@@ -36,7 +36,18 @@ Ints = NDArray[np.int64]
 
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 GRID_CUTS = 64  # most cuts of a Mondrian grid's layer
+MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
+
+
+@dataclass(frozen=True)
+class Data:
+    """All observations, and how to learn from them."""
+
+    T: Floats
+    u: Floats
+    categorical: Bools
+    settings: Settings
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class LeafModel:
     """The posterior of a leaf, with the way from the unit cube and standardised values to it."""
 
     posterior: Posterior
+    y: Floats  # the observations, in the model's scale
     lower: Floats
     width: Floats
     mean: float
@@ -97,132 +109,114 @@ def prior_of(settings: Settings) -> Prior:
     )
 
 
-def learn_pooled(
-    T: Floats,
-    u: Floats,
+def learn(
+    data: Data,
+    leaves: Sequence[Leaf],
+    wanted: Sequence[int],
     structure: Structure | None,
-    settings: Settings,
-    categorical: Bools,
     *,
-    rng: np.random.Generator,
+    streams: tuple[np.random.SeedSequence, np.random.SeedSequence],
+    map: Map,
     threads: int,
+) -> tuple[dict[int, LeafModel], Structure]:
+    """Models of the leaves that are wanted, by number, and the structure that all agree on.
+
+    `structure` is the one before. The streams are for what is done once, and for every leaf.
+    """
+    seeds = streams[1].spawn(len(leaves))
+    if data.settings.pooled:
+        rng = np.random.default_rng(streams[0])
+        learned = learn_pooled(data, structure, rng, threads)
+        models = list(
+            map(
+                lambda j: condition(data, leaves[j], learned, np.random.default_rng(seeds[j])),
+                wanted,
+            )
+        )
+        return dict(zip(wanted, models, strict=True)), learned
+    results = list(
+        map(
+            lambda j: learn_leaf(data, leaves[j], structure, np.random.default_rng(seeds[j])),
+            range(len(leaves)),
+        )
+    )
+    return {j: results[j][0] for j in wanted}, synchronise(results, data.settings)
+
+
+def learn_pooled(
+    data: Data, structure: Structure | None, rng: np.random.Generator, threads: int
 ) -> Structure:
     """Carry one chain on, on blocks that hold the best observations and a share of the others."""
-    rows = _worth_learning_from(u, settings.learn_from, rng)
-    leaves = mondrian(
-        T[rows], max_leaves=settings.max_leaves, leaf_size=settings.block_size, rng=rng
+    settings, dims = data.settings, data.T.shape[1]
+    rows = _worth_learning_from(data.u, settings.learn_from, rng)
+    parts = mondrian(
+        data.T[rows], max_leaves=settings.max_leaves, leaf_size=settings.block_size, rng=rng
     )
-    box = leaf_box(np.zeros(T.shape[1]), np.ones(T.shape[1]), categorical)
     blocks = []
-    for leaf in leaves:
-        chosen = rows[leaf.rows]
-        if len(chosen) > 1:
-            mean, scale = _standard(u[chosen])
-            blocks.append((T[chosen], (u[chosen] - mean) / scale))
-    if not blocks:
-        blocks = [(T[:0], u[:0])]
-    kernel, prior = draw_kernel(settings, categorical, rng), prior_of(settings)
-    start = _state(structure or _simplest(settings, T.shape[1]), np.ones(T.shape[1]), kernel, prior)
+    for part in parts:
+        chosen = rows[part.rows]
+        if len(chosen) > 1 or len(parts) == 1:
+            blocks.append((data.T[chosen], _Scale.of(data.u[chosen]).apply(data.u[chosen])))
+    kernel, prior = draw_kernel(settings, data.categorical, rng), prior_of(settings)
+    start = _state(structure or _simplest(settings, dims), np.ones(dims), kernel, prior)
     state, info = sample(
-        blocks, box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, threads=threads
-    )
-    together = co_membership(info.z)
-    if structure is not None:
-        together = 0.8 * structure.together + 0.2 * together
-    return Structure(state.z, _per_dimension(state.cuts), state.noise, together)
-
-
-def model_pooled(
-    T: Floats,
-    u: Floats,
-    leaf: Leaf,
-    structure: Structure,
-    settings: Settings,
-    categorical: Bools,
-    rng: np.random.Generator,
-) -> LeafModel:
-    """Condition a leaf on its observations, with the structure that all share."""
-    mean, scale = _standard(u[leaf.rows])
-    kernel = draw_kernel(settings, categorical, rng)
-    cuts = structure.density if isinstance(kernel, Limit) else np.rint(structure.density)
-    posterior = Posterior(
-        kernel, structure.z, cuts, structure.noise, T[leaf.rows], (u[leaf.rows] - mean) / scale
-    )
-    dims = T.shape[1]
-    return LeafModel(posterior, np.zeros(dims), np.ones(dims), mean, scale)
-
-
-def learn_leaf(
-    T: Floats,
-    u: Floats,
-    leaf: Leaf,
-    structure: Structure | None,
-    settings: Settings,
-    categorical: Bools,
-    rng: np.random.Generator,
-) -> tuple[LeafModel, State]:
-    """Run a chain of the leaf's own, and condition on its observations."""
-    lower = np.maximum(leaf.lower - settings.overlap, 0.0)
-    upper = np.minimum(leaf.upper + settings.overlap, 1.0)
-    width = upper - lower
-    mean, scale = _standard(u[leaf.rows])
-    y = (u[leaf.rows] - mean) / scale
-    kernel, prior = draw_kernel(settings, categorical, rng), prior_of(settings)
-    start = None if structure is None else _state(structure, width, kernel, prior)
-    box = leaf_box(lower, upper, categorical)
-    state, _ = sample(
-        [(T[leaf.rows], y)],
-        box,
+        blocks or [(data.T[:0], data.u[:0])],
+        leaf_box(np.zeros(dims), np.ones(dims), data.categorical),
         kernel,
         prior,
         sweeps=settings.sweeps,
         rng=rng,
         start=start,
-        widths=width,
+        threads=threads,
     )
-    posterior = Posterior(kernel, state.z, state.cuts, state.noise, box.to_unit(T[leaf.rows]), y)
-    return LeafModel(posterior, lower, width, mean, scale), state
+    together = co_membership(info.z)
+    if structure is not None:
+        together = MEMORY * structure.together + (1.0 - MEMORY) * together
+    return Structure(state.z, _per_dimension(state.cuts), state.noise, together)
 
 
-def synchronise(
-    states: Sequence[State], models: Sequence[LeafModel], settings: Settings
-) -> Structure:
+def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
+    """Condition a leaf on its observations, with the structure that all share."""
+    T, u, dims = data.T[leaf.rows], data.u[leaf.rows], data.T.shape[1]
+    scale = _Scale.of(u)
+    kernel = draw_kernel(data.settings, data.categorical, rng)
+    cuts = structure.density if isinstance(kernel, Limit) else np.rint(structure.density)
+    y = scale.apply(u)
+    posterior = Posterior(kernel, structure.z, cuts, structure.noise, T, y)
+    return LeafModel(posterior, y, np.zeros(dims), np.ones(dims), scale.mean, scale.deviation)
+
+
+def learn_leaf(
+    data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator
+) -> tuple[LeafModel, State]:
+    """Run a chain of the leaf's own, and condition on its observations."""
+    settings = data.settings
+    lower = np.maximum(leaf.lower - settings.overlap, 0.0)
+    upper = np.minimum(leaf.upper + settings.overlap, 1.0)
+    box, width = leaf_box(lower, upper, data.categorical), upper - lower
+    T, u = data.T[leaf.rows], data.u[leaf.rows]
+    scale = _Scale.of(u)
+    y = scale.apply(u)
+    kernel, prior = draw_kernel(settings, data.categorical, rng), prior_of(settings)
+    start = None if structure is None else _state(structure, width, kernel, prior)
+    state, _ = sample(
+        [(T, y)], box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, widths=width
+    )
+    posterior = Posterior(kernel, state.z, state.cuts, state.noise, box.to_unit(T), y)
+    return LeafModel(posterior, y, lower, width, scale.mean, scale.deviation), state
+
+
+def synchronise(results: Sequence[tuple[LeafModel, State]], settings: Settings) -> Structure:
     """One structure out of those of all leaves (Alg. 1, line 11)."""
-    together = co_membership([state.z for state in states])
-    densities = [
-        _per_dimension(state.cuts) / model.width
-        for state, model in zip(states, models, strict=True)
-    ]
-    noise = np.exp(np.mean([np.log(state.noise) for state in states]))
+    together = co_membership([state.z for _, state in results])
+    densities = [_per_dimension(state.cuts) / model.width for model, state in results]
+    noise = np.exp(np.mean([np.log(state.noise) for _, state in results]))
     return Structure(
         combine_groups(together, settings.group_limit),
         combine_cuts(np.array(densities)),
         float(noise),
         together,
     )
-
-
-def learn_leaves(
-    T: Floats,
-    u: Floats,
-    leaves: Sequence[Leaf],
-    structure: Structure | None,
-    settings: Settings,
-    categorical: Bools,
-    *,
-    seeds: Sequence[np.random.SeedSequence],
-    map: Map,
-) -> tuple[list[LeafModel], Structure]:
-    """Every leaf learns on its own, from what was synchronised last; leaf j has seed j."""
-
-    def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[LeafModel, State]:
-        leaf, seed = job
-        rng = np.random.default_rng(seed)
-        return learn_leaf(T, u, leaf, structure, settings, categorical, rng)
-
-    results = list(map(run, zip(leaves, seeds, strict=True)))
-    models, states = [model for model, _ in results], [state for _, state in results]
-    return models, synchronise(states, models, settings)
 
 
 def leaf_box(lower: Floats, upper: Floats, categorical: Bools) -> Box:
@@ -251,12 +245,22 @@ def _per_dimension(cuts: Ints) -> Floats:
     return np.asarray(cuts.reshape(len(cuts), -1).mean(axis=1), dtype=np.float64)
 
 
-def _standard(u: Floats) -> tuple[float, float]:
+@dataclass(frozen=True)
+class _Scale:
     """Mean and deviation of some values, drawn towards 0 and 1 where there are few."""
-    n = len(u)
-    mean = float(u.sum() / (n + SHRINKAGE))
-    variance = (np.sum((u - mean) ** 2) + SHRINKAGE) / (n + SHRINKAGE)
-    return mean, float(np.sqrt(variance))
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, u: Floats) -> _Scale:
+        count = len(u) + SHRINKAGE
+        mean = float(u.sum() / count)
+        variance = (np.sum((u - mean) ** 2) + SHRINKAGE) / count
+        return cls(mean, float(np.sqrt(variance)))
+
+    def apply(self, u: Floats) -> Floats:
+        return (u - self.mean) / self.deviation
 
 
 def _worth_learning_from(u: Floats, most: int, rng: np.random.Generator) -> Ints:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebo.optimizer import Iteration, Optimizer, check_values
+from ebo.observations import check_values
+from ebo.optimizer import Iteration, Optimizer
 from ebo.settings import Settings
 from ebo.space import Space
 

@@ -1,7 +1,8 @@
 """Ensemble Bayesian optimisation (Alg. 1), by `ask` and `tell`.
 
 One call of `ask` is one iteration of the paper's loop up to the evaluations: partition, learning,
-search, synchronisation, filter. `tell` takes the evaluations in, in any order and number.
+search, synchronisation, filter (`Optimizer._iterate`). `tell` takes the evaluations in, in any
+order and number.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,14 +22,8 @@ from threadpoolctl import threadpool_limits
 
 from ebo.acquisition import Goal, gumbel_maxima
 from ebo.batch import budget, budget_by_rank, select
-from ebo.learn import (
-    LeafModel,
-    Structure,
-    learn_leaves,
-    learn_pooled,
-    limit_of,
-    model_pooled,
-)
+from ebo.learn import Data, LeafModel, Structure, learn, limit_of
+from ebo.observations import Observations
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
 from ebo.search import Candidates, Local, propose
@@ -40,8 +35,6 @@ from ebo.tilegp.leaves import Map
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ATTEMPTS = 10  # at points that are new
-SMALL_SPACE = 10_000  # points that can be listed
 TOP = 20  # observations of a leaf at which the maximum is guessed
 
 
@@ -109,13 +102,10 @@ class Optimizer:
         self.space, self.direction, self.seed = space, direction, _seed(seed)
         self.settings = Settings() if settings is None else settings
         self.history: list[Iteration] = []
-        self._sign = 1.0 if direction == "maximize" else -1.0
         self._bound = _bound(direction, upper_bound, lower_bound)
         self._workers = _worker_count(workers)
-        self._X = np.empty((0, space.dims))
-        self._y = np.empty(0)  # as told; NaN where failed
-        self._pending = np.empty((0, space.dims))
-        self._known: set[bytes] = set()  # rows told or asked
+        self._data = Observations(space, 1.0 if direction == "maximize" else -1.0)
+        # What an iteration hands on to the next.
         self._asked = 0  # batches
         self._structure: Structure | None = None
         self._fixed_leaves: list[Leaf] | None = None
@@ -123,36 +113,25 @@ class Optimizer:
     @property
     def X(self) -> Floats:
         """The points told, (n, D), in the order of telling."""
-        return self._X.copy()
+        return self._data.X.copy()
 
     @property
     def y(self) -> Floats:
         """Their values, (n,); NaN where failed."""
-        return self._y.copy()
+        return self._data.y.copy()
 
     @property
     def pending(self) -> Floats:
         """The points asked for and not told yet."""
-        return self._pending.copy()
+        return self._data.pending.copy()
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
-        points = self.space.check(X)
-        values = check_values(y, len(points))
-        self._X = np.concatenate([self._X, points])
-        self._y = np.concatenate([self._y, values])
-        keys = _keys(points)
-        self._known.update(keys)
-        told = set(keys)
-        waiting = [key not in told for key in _keys(self._pending)]
-        self._pending = self._pending[np.array(waiting, dtype=np.bool_)]
+        self._data.tell(X, y)
 
     def best(self) -> tuple[Floats, float]:
         """The best point told, (D,), and its value."""
-        if not np.isfinite(self._y).any():
-            raise RuntimeError("no value is known yet; tell at least one that has not failed")
-        i = int(np.nanargmax(self._sign * self._y))
-        return self._X[i].copy(), float(self._y[i])
+        return self._data.best()
 
     def structure(self) -> Learned:
         """The groups and cuts learned, and how sure they are."""
@@ -170,213 +149,118 @@ class Optimizer:
 
     def ask(self, n: int) -> Floats:
         """n points (n, D) to evaluate next, in the user's units; before any value, Sobol points."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
         stream = np.random.SeedSequence(self.seed, spawn_key=(self._asked,))
-        free = int(self.space.free.sum())
-        if free == 0 or not np.isfinite(self._y).any():
-            X = self._initial(int(n), stream)
-        else:
+        if self.space.free.any() and self._data.any_value:
             X = self._iterate(int(n), stream)
+        else:
+            X = self._initial(int(n), stream)
         self._asked += 1
-        self._pending = np.concatenate([self._pending, X])
-        self._known.update(_keys(X))
+        self._data.ask(X)
         return X
 
     def _initial(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """Points of a scrambled Sobol sequence, going on where it stopped."""
         free = int(self.space.free.sum())
-        if free == 0:
-            return self.space.from_unit(np.empty((n, 0)))
-        start = len(self._known)
-        X = self.space.from_unit(_sobol(free, start, n, self.seed))
-        return self._distinct(X, n, np.random.default_rng(stream))
+        T = _sobol(free, self._data.known, n, self.seed) if free else np.empty((n, 0))
+        return self._data.complete(self.space.from_unit(T), n, np.random.default_rng(stream))
 
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
-        settings, space = self.settings, self.space
-        clock = _Clock()
-        T, u, outcome = self._standardised()
-        pending = space.to_unit(self._pending)
-        partition, learn, leaf_stream, top_up = stream.spawn(4)
+        settings, space, clock = self.settings, self.space, _Clock()
+        cutting, learning, conditioning, searching, completing = stream.spawn(5)
+        T, u, outcome = self._data.standardised()
+        pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
-            leaves = self._partition(T, np.random.default_rng(partition))
-            clock.stop("partition")
+            leaves = self._partition(T, np.random.default_rng(cutting))
             paid = self._budget(leaves, u, int(np.ceil(settings.candidates * n)))
-            seeds = leaf_stream.spawn(2 * len(leaves))
-            models = self._learn(T, u, leaves, paid, learn, seeds, map_leaves)
+            clock.stop("partition")
+            models, structure = learn(
+                Data(T, u, space.categorical, settings),
+                leaves,
+                np.flatnonzero(paid).tolist(),
+                self._structure,
+                streams=(learning, conditioning),
+                map=map_leaves,
+                threads=self._workers,
+            )
             clock.stop("learn")
-            goal = self._goal(models, leaves, T, u, outcome)
+            goal = self._goal(list(models.values()), u, outcome)
+            seeds = searching.spawn(len(leaves))
 
             def search(j: int) -> Candidates:
-                leaf, model = leaves[j], models[j]
-                assert model is not None
-                rng = np.random.default_rng(seeds[len(leaves) + j])
+                leaf, rng = leaves[j], np.random.default_rng(seeds[j])
                 rows = leaf.rows
-                local = Local(model, leaf, T[rows], u[rows], goal, settings, space.snap, rng)
+                local = Local(models[j], leaf, T[rows], u[rows], goal, settings, space.snap, rng)
                 return propose(local, int(paid[j]), pending)
 
-            found = list(map_leaves(search, np.flatnonzero(paid)))
+            found = list(map_leaves(search, models))
             clock.stop("search")
-            P = np.concatenate([c.P for c in found])
-            value = np.concatenate([c.value for c in found])
-            chosen = self._filter(P, value, n, pending)
-        X = self._distinct(space.from_unit(P[chosen]), n, np.random.default_rng(top_up))
+            X = self._filter(found, n, structure, pending)
+        X = self._data.complete(X, n, np.random.default_rng(completing))
         clock.stop("filter")
-        self._record(goal, outcome, leaves, clock)
+        self._structure = structure
+        self._fixed_leaves = leaves if settings.fixed_partition else None
+        self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
         return X
 
     def _partition(self, T: Floats, rng: np.random.Generator) -> list[Leaf]:
+        """A new random partition, or the one that was drawn first."""
         settings = self.settings
-        if settings.fixed_partition and self._fixed_leaves is not None:
+        if self._fixed_leaves is not None:
             return refill(self._fixed_leaves, T, overlap=settings.overlap)
-        leaves = mondrian(
+        return mondrian(
             T,
             max_leaves=settings.max_leaves,
             leaf_size=settings.leaf_size,
             rng=rng,
             overlap=settings.overlap,
         )
-        self._fixed_leaves = leaves if settings.fixed_partition else None
-        return leaves
 
-    def _budget(self, leaves: list[Leaf], u: Floats, total: int) -> Ints:
+    def _budget(self, leaves: Sequence[Leaf], u: Floats, total: int) -> Ints:
         """How many candidates each leaf proposes."""
         best = np.array([u[leaf.rows].max(initial=-np.inf) for leaf in leaves])
         if self.settings.pay_by_rank:
             return budget_by_rank(best, total)
         return budget(np.array([np.prod(leaf.upper - leaf.lower) for leaf in leaves]), best, total)
 
-    def _learn(
-        self,
-        T: Floats,
-        u: Floats,
-        leaves: list[Leaf],
-        paid: Ints,
-        stream: np.random.SeedSequence,
-        seeds: list[np.random.SeedSequence],
-        map_leaves: Map,
-    ) -> list[LeafModel | None]:
-        """The models of the leaves, and what they have in common; None for leaves without pay."""
-        settings, categorical = self.settings, self.space.categorical
-        if not settings.pooled:
-            models, self._structure = learn_leaves(
-                T,
-                u,
-                leaves,
-                self._structure,
-                settings,
-                categorical,
-                seeds=seeds[: len(leaves)],
-                map=map_leaves,
-            )
-            return list(models)
-        structure = self._structure = learn_pooled(
-            T,
-            u,
-            self._structure,
-            settings,
-            categorical,
-            rng=np.random.default_rng(stream),
-            threads=self._workers,
-        )
-
-        def condition(j: int) -> LeafModel | None:
-            if not paid[j]:
-                return None
-            rng = np.random.default_rng(seeds[j])
-            return model_pooled(T, u, leaves[j], structure, settings, categorical, rng)
-
-        return list(map_leaves(condition, range(len(leaves))))
-
-    def _goal(
-        self,
-        models: list[LeafModel | None],
-        leaves: list[Leaf],
-        T: Floats,
-        u: Floats,
-        outcome: Outcome,
-    ) -> Goal:
-        """The best value, and the upper bound: as given, or the median of a Gumbel law."""
+    def _goal(self, models: Sequence[LeafModel], u: Floats, outcome: Outcome) -> Goal:
+        """The best value, and the upper bound: as given, or guessed from the best observations."""
         best = float(u.max())
         if self._bound is not None:
-            bound = float(outcome.to_standard(self._sign * self._bound))
+            bound = float(outcome.to_standard(self._data.sign * self._bound))
         else:
-            bound = best
-            for leaf, model in zip(leaves, models, strict=True):
-                if model is not None and len(leaf.rows):
-                    top = leaf.rows[np.argsort(-u[leaf.rows], kind="stable")[:TOP]]
-                    mean, sd = model.predict(T[top])
-                    rng = np.random.default_rng(0)
-                    bound = max(bound, float(np.median(gumbel_maxima(mean, sd, 99, rng))))
+            bound = max([best, *(_guessed_maximum(model) for model in models)])
         # A bound that has been passed, or is as good as reached, leaves nothing to aim at.
         return Goal(best, max(bound, best + 1e-3), deviations=self.settings.deviations)
 
-    def _filter(self, P: Floats, value: Floats, n: int, pending: Floats) -> Ints:
+    def _filter(
+        self, found: Sequence[Candidates], n: int, structure: Structure, pending: Floats
+    ) -> Floats:
         """The batch out of all candidates that are new."""
-        structure = self._structure
-        assert structure is not None
-        seen = set(self._known)
-        new = []
-        for i, key in enumerate(_keys(self.space.from_unit(P))):
-            if key not in seen:
-                seen.add(key)
-                new.append(i)
-        rows = np.array(new, dtype=np.int64)
+        P = np.concatenate([candidates.P for candidates in found])
+        value = np.concatenate([candidates.value for candidates in found])
+        X = self.space.from_unit(P)
+        new = self._data.new(X)
         kernel = limit_of(self.settings, self.space.categorical)
-        chosen = select(P[rows], value[rows], n, kernel, structure.z, structure.density, pending)
-        return rows[chosen]
+        chosen = select(P[new], value[new], n, kernel, structure.z, structure.density, pending)
+        return X[new[chosen]]
 
-    def _distinct(self, X: Floats, n: int, rng: np.random.Generator) -> Floats:
-        """X without rows known or repeated, and random points for those that lack.
-
-        Where no others are left to try, as on a small discrete space, rows repeat.
-        """
-        known, rows = set(self._known), list[Floats]()
-        for attempt in range(ATTEMPTS):
-            for x, key in zip(X, _keys(X), strict=True):
-                if len(rows) < n and (key not in known or attempt == ATTEMPTS - 1):
-                    known.add(key)
-                    rows.append(x)
-            if len(rows) == n:
-                break
-            X = self._any_points(2 * n, rng)
-        return np.array(rows)
-
-    def _any_points(self, n: int, rng: np.random.Generator) -> Floats:
-        """Random points; of a small discrete space, all in random order, again and again."""
-        levels = self.space.levels
-        if 0 < np.prod(levels.astype(np.float64)) <= SMALL_SPACE:
-            grid = np.indices(tuple(levels.tolist())).reshape(len(levels), -1).T
-            every = (rng.permutation(grid) + 0.5) / levels
-            return self.space.from_unit(np.resize(every, (max(n, len(every)), len(levels))))
-        return self.space.from_unit(rng.random((n, len(levels))))
-
-    def _standardised(self) -> tuple[Floats, Floats, Outcome]:
-        """All observations, standardised, in an order that does not depend on that of telling."""
-        table = np.ascontiguousarray(np.column_stack([self._X, self._sign * self._y]) + 0.0)
-        order = np.argsort(table.view(f"V{table.shape[1] * 8}").ravel(), kind="stable")
-        y = table[order, -1]
-        outcome = Outcome.fit(y)
-        return self.space.to_unit(self._X[order]), outcome.to_standard(y), outcome
-
-    def _record(self, goal: Goal, outcome: Outcome, leaves: list[Leaf], clock: _Clock) -> None:
-        structure = self._structure
-        assert structure is not None
-        self.history.append(
-            Iteration(
-                iteration=self._asked,
-                observations=len(self._y),
-                leaves=len(leaves),
-                best=self.best()[1],
-                upper_bound=self._sign * float(outcome.from_standard(goal.upper_bound))
-                if self._bound is None
-                else self._bound,
-                upper_bound_known=self._bound is not None,
-                groups=len(np.unique(structure.z)),
-                noise=structure.noise,
-                seconds=clock.seconds,
-            )
+    def _told(
+        self, goal: Goal, outcome: Outcome, leaves: int, structure: Structure, clock: _Clock
+    ) -> Iteration:
+        estimate = self._data.sign * float(outcome.from_standard(goal.upper_bound))
+        return Iteration(
+            iteration=self._asked,
+            observations=len(self._data.y),
+            leaves=leaves,
+            best=self.best()[1],
+            upper_bound=estimate if self._bound is None else self._bound,
+            upper_bound_known=self._bound is not None,
+            groups=len(np.unique(structure.z)),
+            noise=structure.noise,
+            seconds=clock.seconds,
         )
 
 
@@ -403,6 +287,17 @@ def _pool(workers: int) -> Iterator[Map]:
         yield pool.map
 
 
+def _guessed_maximum(model: LeafModel) -> float:
+    """The median of the maximum near a leaf's best observations, by a Gumbel law."""
+    posterior = model.posterior
+    if not len(posterior.T):
+        return model.mean
+    top = np.argsort(-model.y, kind="stable")[:TOP]
+    mean, sd = posterior.predict(posterior.T[top])
+    maxima = gumbel_maxima(mean, sd, 99, np.random.default_rng(0))
+    return float(model.mean + model.scale * np.median(maxima))
+
+
 def _sobol(dims: int, start: int, n: int, seed: int) -> Floats:
     """Points start .. start + n - 1 of a scrambled Sobol sequence, (n, dims)."""
     from scipy.stats import qmc  # slow to import, and needed once
@@ -413,28 +308,6 @@ def _sobol(dims: int, start: int, n: int, seed: int) -> Floats:
     with warnings.catch_warnings():  # of numbers that are no power of two, which do no harm
         warnings.simplefilter("ignore", UserWarning)
         return np.asarray(sobol.random(n))
-
-
-def _keys(X: Floats) -> list[bytes]:
-    """Each row as bytes; -0.0 and 0.0 are the same."""
-    rows = np.ascontiguousarray(X + 0.0)
-    return [row.tobytes() for row in rows]
-
-
-def check_values(y: ArrayLike, n: int) -> Floats:
-    """Values as (n,) floats; what is not finite has failed."""
-    try:
-        values = np.asarray(y)
-    except ValueError:  # rows of different lengths
-        values = np.empty(0, dtype=np.object_)
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"y is {y!r}; give numbers, NaN for an evaluation that failed")
-    if values.shape != (n,):
-        raise ValueError(
-            f"y has shape {values.shape} for {n} points; give ({n},), one value for each point"
-        )
-    numbers = values.astype(np.float64)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _bound(direction: str, upper: float | None, lower: float | None) -> float | None:

@@ -1,0 +1,129 @@
+"""What was told and what was asked: points in the user's units, values, and which are still open.
+
+=========  ========  ========================================================================
+name       shape     meaning
+=========  ========  ========================================================================
+X, y       (n, D)    points told, in the user's units, and their values; NaN where failed
+`pending`  (Q, D)    points asked for and not told yet
+T, u       (n, F)    points in the unit cube, and values standardised so that more is better
+=========  ========  ========================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebo.outcome import Outcome
+from ebo.space import Space
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ATTEMPTS = 10  # at points that are new
+SMALL_SPACE = 10_000  # points that can be listed
+
+
+class Observations:
+    """A growing set of points of a space; `sign` is -1 where the values are minimised."""
+
+    def __init__(self, space: Space, sign: float) -> None:
+        self.space, self.sign = space, sign
+        self.X = np.empty((0, space.dims))
+        self.y = np.empty(0)
+        self.pending = np.empty((0, space.dims))
+        self._known: set[bytes] = set()  # rows told or asked
+
+    @property
+    def known(self) -> int:
+        """Number of distinct points told or asked for."""
+        return len(self._known)
+
+    @property
+    def any_value(self) -> bool:
+        """Whether an evaluation has succeeded."""
+        return bool(np.isfinite(self.y).any())
+
+    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Take in values y (n,) of points X (n, D); all of them, or none and an error."""
+        points = self.space.check(X)
+        values = check_values(y, len(points))
+        keys = _keys(points)
+        told = set(keys)
+        waiting = np.array([key not in told for key in _keys(self.pending)], dtype=np.bool_)
+        self.X = np.concatenate([self.X, points])
+        self.y = np.concatenate([self.y, values])
+        self.pending = self.pending[waiting]
+        self._known.update(keys)
+
+    def ask(self, X: Floats) -> None:
+        """Note that values of these points are waited for."""
+        self.pending = np.concatenate([self.pending, X])
+        self._known.update(_keys(X))
+
+    def best(self) -> tuple[Floats, float]:
+        """The best point told, (D,), and its value."""
+        if not self.any_value:
+            raise RuntimeError("no value is known yet; tell at least one that has not failed")
+        i = int(np.nanargmax(self.sign * self.y))
+        return self.X[i].copy(), float(self.y[i])
+
+    def standardised(self) -> tuple[Floats, Floats, Outcome]:
+        """T and u, in an order that does not depend on that of telling, and the map from y to u."""
+        table = np.ascontiguousarray(np.column_stack([self.X, self.sign * self.y]) + 0.0)
+        order = np.argsort(table.view(f"V{table.shape[1] * 8}").ravel(), kind="stable")
+        y = table[order, -1]
+        outcome = Outcome.fit(y)
+        return self.space.to_unit(self.X[order]), outcome.to_standard(y), outcome
+
+    def new(self, X: Floats) -> Ints:
+        """Rows of X that are neither known nor repeated."""
+        seen, rows = set(self._known), list[int]()
+        for i, key in enumerate(_keys(X)):
+            if key not in seen:
+                seen.add(key)
+                rows.append(i)
+        return np.array(rows, dtype=np.int64)
+
+    def complete(self, X: Floats, n: int, rng: np.random.Generator) -> Floats:
+        """n points: those of X that are new, and random ones for those that lack.
+
+        Where no others are left to try, as on a small discrete space, points repeat.
+        """
+        X = X[self.new(X)][:n]
+        for _ in range(ATTEMPTS):
+            if len(X) == n:
+                return X
+            more = np.concatenate([X, self._any(2 * n, rng)])
+            X = more[self.new(more)][:n]
+        return np.concatenate([X, self._any(n, rng)])[:n]
+
+    def _any(self, n: int, rng: np.random.Generator) -> Floats:
+        """Random points; of a small discrete space, all in random order, again and again."""
+        levels = self.space.levels
+        if len(levels) and 0 < np.prod(levels.astype(np.float64)) <= SMALL_SPACE:
+            grid = np.indices(tuple(levels.tolist())).reshape(len(levels), -1).T
+            every = (rng.permutation(grid) + 0.5) / levels
+            return self.space.from_unit(np.resize(every, (max(n, len(every)), len(levels))))
+        return self.space.from_unit(rng.random((n, len(levels))))
+
+
+def check_values(y: ArrayLike, n: int) -> Floats:
+    """Values as (n,) floats; what is not finite has failed."""
+    try:
+        values = np.asarray(y)
+    except ValueError:  # rows of different lengths
+        values = np.empty(0, dtype=np.object_)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"y is {y!r}; give numbers, NaN for an evaluation that failed")
+    if values.shape != (n,):
+        raise ValueError(
+            f"y has shape {values.shape} for {n} points; give ({n},), one value for each point"
+        )
+    numbers = values.astype(np.float64)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _keys(X: Floats) -> list[bytes]:
+    """Each row as bytes; -0.0 and 0.0 are the same."""
+    return [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]
