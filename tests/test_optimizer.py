@@ -18,6 +18,7 @@ loose: Any = ebo  # for what a type checker would not let pass
 FAST: dict[str, Any] = {"leaf_size": 20, "block_samples": 40}
 SMALL = Settings(**FAST, block_size=20, learn_from=60, layers=8)
 PAPER = Settings.paper(**FAST, layers=8, sweeps=2)
+PBO = Settings(**FAST, block_size=20, learn_from=60, fixed_partition=True)
 SQUARE = box([0, 0], [1, 1])
 MIXED = Space(
     rate=Float(1e-6, 1.0, log=True),
@@ -685,3 +686,20 @@ def test_names_that_are_unknown() -> None:
     ):
         optimizer.tell(optimizer.space.from_dicts([{"x": 0.5, "kk": 3, "c": "a"}]), [1.0])
     assert len(optimizer.y) == 45
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [SMALL, PAPER, PBO],
+    ids=["default", "paper", "pbo"],
+)
+def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(settings: Settings) -> None:
+    first = Optimizer(SQUARE, seed=3, settings=settings, workers=1)
+    for _ in range(4):
+        X = first.ask(8)
+        first.tell(X[:6], -np.sum(X[:6] ** 2, axis=1))
+    second = Optimizer(SQUARE, seed=3, settings=settings, workers=1)
+    order = np.random.default_rng(0).permutation(len(first.y))
+    second.tell(first.X[order], first.y[order])
+    second.restore(first.state, first.pending)
+    np.testing.assert_array_equal(second.ask(8), first.ask(8))

@@ -45,6 +45,10 @@ def test_leaves_tile_the_cube_and_hold_each_point_once(
         assert max(len(leaf.rows) for leaf in leaves) <= leaf_size
 
 
+def bounds(leaves: list[Leaf]) -> tuple[Floats, Floats]:
+    return np.array([leaf.lower for leaf in leaves]), np.array([leaf.upper for leaf in leaves])
+
+
 def test_small_leaves_are_never_cut() -> None:
     rng = np.random.default_rng(1)
     assert len(mondrian(rng.random((20, 3)), max_leaves=50, leaf_size=20, rng=rng)) == 1
@@ -168,7 +172,7 @@ def test_refilled_leaves_keep_their_boxes(n: int, dims: int, overlap: float, see
     T[rng.random((n, dims)) < 0.1] = 1.0
     if n and len(leaves) > 1:
         T[0] = leaves[-1].lower  # on the edge of several leaves
-    filled = refill(leaves, T, overlap=overlap)
+    filled = refill(*bounds(leaves), T, overlap=overlap)
     for old, new in zip(leaves, filled, strict=True):
         np.testing.assert_array_equal(new.lower, old.lower)
         np.testing.assert_array_equal(new.upper, old.upper)
@@ -183,7 +187,7 @@ def test_refilling_with_the_same_points_changes_nothing(overlap: float) -> None:
     rng = np.random.default_rng(7)
     T = rng.random((200, 3))
     leaves = mondrian(T, max_leaves=30, leaf_size=20, rng=rng, overlap=overlap)
-    for old, new in zip(leaves, refill(leaves, T, overlap=overlap), strict=True):
+    for old, new in zip(leaves, refill(*bounds(leaves), T, overlap=overlap), strict=True):
         np.testing.assert_array_equal(new.rows, old.rows)
 
 
@@ -193,7 +197,7 @@ def test_more_overlap_shows_more() -> None:
     leaves = mondrian(T, max_leaves=20, leaf_size=20, rng=rng)
     before = [leaf.rows for leaf in leaves]
     for overlap in (0.01, 0.1, 0.5, 1.0):
-        after = [leaf.rows for leaf in refill(leaves, T, overlap=overlap)]
+        after = [leaf.rows for leaf in refill(*bounds(leaves), T, overlap=overlap)]
         for few, many in zip(before, after, strict=True):
             assert np.isin(few, many).all()
         before = after
@@ -256,4 +260,4 @@ def test_no_points_one_leaf() -> None:
     leaves = mondrian(np.empty((0, 2)), max_leaves=9, leaf_size=1, rng=np.random.default_rng(0))
     assert len(leaves) == 1
     assert leaves[0].rows.size == 0
-    assert len(refill(leaves, np.full((4, 2), 0.5))[0].rows) == 4
+    assert len(refill(*bounds(leaves), np.full((4, 2), 0.5))[0].rows) == 4

@@ -127,19 +127,16 @@ def learn(
     if data.settings.pooled:
         rng = np.random.default_rng(streams[0])
         learned = learn_pooled(data, structure, rng, threads)
-        models = list(
-            map(
-                lambda j: condition(data, leaves[j], learned, np.random.default_rng(seeds[j])),
-                wanted,
-            )
-        )
-        return dict(zip(wanted, models, strict=True)), learned
-    results = list(
-        map(
-            lambda j: learn_leaf(data, leaves[j], structure, np.random.default_rng(seeds[j])),
-            range(len(leaves)),
-        )
-    )
+
+        def conditioned(j: int) -> LeafModel:
+            return condition(data, leaves[j], learned, np.random.default_rng(seeds[j]))
+
+        return dict(zip(wanted, map(conditioned, wanted), strict=True)), learned
+
+    def chained(j: int) -> tuple[LeafModel, State]:
+        return learn_leaf(data, leaves[j], structure, np.random.default_rng(seeds[j]))
+
+    results = list(map(chained, range(len(leaves))))
     return {j: results[j][0] for j in wanted}, synchronise(results, data.settings)
 
 

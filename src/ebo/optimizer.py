@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -70,6 +70,18 @@ class Learned:
     noise: float
 
 
+@dataclass(frozen=True)
+class State:
+    """What an iteration hands on to the next: beside the observations, all that is needed to go on.
+
+    leaves: the boxes of a fixed partition, lower and upper bounds, each (J, F).
+    """
+
+    asked: int = 0  # batches
+    structure: Structure | None = None
+    leaves: tuple[Floats, Floats] | None = None
+
+
 class Optimizer:
     """Proposes points of a space by `ask`, and learns from their values by `tell`.
 
@@ -105,10 +117,7 @@ class Optimizer:
         self._bound = _bound(direction, upper_bound, lower_bound)
         self._workers = _worker_count(workers)
         self._data = Observations(space, 1.0 if direction == "maximize" else -1.0)
-        # What an iteration hands on to the next.
-        self._asked = 0  # batches
-        self._structure: Structure | None = None
-        self._fixed_leaves: list[Leaf] | None = None
+        self._state = State()
 
     @property
     def X(self) -> Floats:
@@ -125,6 +134,20 @@ class Optimizer:
         """The points asked for and not told yet."""
         return self._data.pending.copy()
 
+    @property
+    def state(self) -> State:
+        """What is needed to go on later, beside the points told and pending."""
+        return self._state
+
+    def restore(self, state: State, pending: ArrayLike | None = None) -> None:
+        """Go on from a state of earlier, and points that were pending then; tell the rest first.
+
+        The points told may come in any order: what is asked next is what would have been.
+        """
+        if pending is not None:
+            self._data.ask(self.space.check(pending))
+        self._state = state
+
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
         self._data.tell(X, y)
@@ -135,28 +158,28 @@ class Optimizer:
 
     def structure(self) -> Learned:
         """The groups and cuts learned, and how sure they are."""
-        if self._structure is None:
+        structure = self._state.structure
+        if structure is None:
             raise RuntimeError("nothing is learned yet; tell some values and ask once")
         names = np.array(self.space.names, dtype=object)[self.space.free]
         certainty = np.full((self.space.dims, self.space.dims), np.nan)
-        certainty[np.ix_(self.space.free, self.space.free)] = self._structure.together
+        certainty[np.ix_(self.space.free, self.space.free)] = structure.together
         return Learned(
-            groups=tuple(tuple(names[group]) for group in members(self._structure.z)),
-            cuts=dict(zip(names, self._structure.density.tolist(), strict=True)),
+            groups=tuple(tuple(names[group]) for group in members(structure.z)),
+            cuts=dict(zip(names, structure.density.tolist(), strict=True)),
             certainty=certainty,
-            noise=self._structure.noise,
+            noise=structure.noise,
         )
 
     def ask(self, n: int) -> Floats:
         """n points (n, D) to evaluate next, in the user's units; before any value, Sobol points."""
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
-        stream = np.random.SeedSequence(self.seed, spawn_key=(self._asked,))
+        stream = np.random.SeedSequence(self.seed, spawn_key=(self._state.asked,))
         if self.space.free.any() and self._data.any_value:
             X = self._iterate(int(n), stream)
         else:
             X = self._initial(int(n), stream)
-        self._asked += 1
         self._data.ask(X)
         return X
 
@@ -164,7 +187,9 @@ class Optimizer:
         """Points of a scrambled Sobol sequence, going on where it stopped."""
         free = int(self.space.free.sum())
         T = _sobol(free, self._data.known, n, self.seed) if free else np.empty((n, 0))
-        return self._data.complete(self.space.from_unit(T), n, np.random.default_rng(stream))
+        X = self._data.complete(self.space.from_unit(T), n, np.random.default_rng(stream))
+        self._state = replace(self._state, asked=self._state.asked + 1)
+        return X
 
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
@@ -180,7 +205,7 @@ class Optimizer:
                 Data(T, u, space.categorical, settings),
                 leaves,
                 np.flatnonzero(paid).tolist(),
-                self._structure,
+                self._state.structure,
                 streams=(learning, conditioning),
                 map=map_leaves,
                 threads=self._workers,
@@ -200,16 +225,15 @@ class Optimizer:
             X = self._filter(found, n, structure, pending)
         X = self._data.complete(X, n, np.random.default_rng(completing))
         clock.stop("filter")
-        self._structure = structure
-        self._fixed_leaves = leaves if settings.fixed_partition else None
         self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
+        self._state = State(self._state.asked + 1, structure, self._kept(leaves))
         return X
 
     def _partition(self, T: Floats, rng: np.random.Generator) -> list[Leaf]:
         """A new random partition, or the one that was drawn first."""
         settings = self.settings
-        if self._fixed_leaves is not None:
-            return refill(self._fixed_leaves, T, overlap=settings.overlap)
+        if self._state.leaves is not None:
+            return refill(*self._state.leaves, T, overlap=settings.overlap)
         return mondrian(
             T,
             max_leaves=settings.max_leaves,
@@ -217,6 +241,12 @@ class Optimizer:
             rng=rng,
             overlap=settings.overlap,
         )
+
+    def _kept(self, leaves: Sequence[Leaf]) -> tuple[Floats, Floats] | None:
+        """The boxes of a partition that is to be used again."""
+        if not self.settings.fixed_partition:
+            return None
+        return np.array([leaf.lower for leaf in leaves]), np.array([leaf.upper for leaf in leaves])
 
     def _budget(self, leaves: Sequence[Leaf], u: Floats, total: int) -> Ints:
         """How many candidates each leaf proposes."""
@@ -252,7 +282,7 @@ class Optimizer:
     ) -> Iteration:
         estimate = self._data.sign * float(outcome.from_standard(goal.upper_bound))
         return Iteration(
-            iteration=self._asked,
+            iteration=self._state.asked,
             observations=len(self._data.y),
             leaves=leaves,
             best=self.best()[1],

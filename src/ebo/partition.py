@@ -16,7 +16,6 @@ T              (n, D)        points in the unit cube
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,19 +62,19 @@ def mondrian(
     return leaves
 
 
-def refill(leaves: Sequence[Leaf], T: Floats, *, overlap: float = 0.0) -> list[Leaf]:
-    """The same boxes with the rows of other points: a fixed partition, the paper's PBO."""
-    filled = []
-    for leaf in leaves:
+def refill(lower: Floats, upper: Floats, T: Floats, *, overlap: float = 0.0) -> list[Leaf]:
+    """Given boxes, lower and upper (J, D), with their rows of T: a fixed partition, as in PBO."""
+    leaves = []
+    for low, high in zip(lower, upper, strict=True):
         rows = np.arange(len(T))
-        for d in np.flatnonzero((leaf.lower > 0) | (leaf.upper < 1)):
+        for d in np.flatnonzero((low > 0) | (high < 1)):
             t = T[rows, d]
-            inside = t >= leaf.lower[d] - overlap
-            if leaf.upper[d] < 1:
-                inside &= _below(t, leaf.upper[d], overlap)
+            inside = t >= low[d] - overlap
+            if high[d] < 1:
+                inside &= _below(t, high[d], overlap)
             rows = rows[inside]
-        filled.append(Leaf(leaf.lower, leaf.upper, rows))
-    return filled
+        leaves.append(Leaf(low, high, rows))
+    return leaves
 
 
 def _sides(leaf: Leaf) -> Floats:
