@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -14,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.observations import check_values
 from ebo.optimizer import Iteration, Optimizer
+from ebo.progress import progress_bar
 from ebo.settings import Settings
 from ebo.space import Space
 
@@ -117,8 +116,8 @@ def _run(
         raise TypeError(f"f is {f!r}; give a function")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}; give a function of the optimizer, or None")
-    _check_count("batch_size", batch_size, 1)
-    _check_count("iterations", iterations, 0)
+    check_count("batch_size", batch_size, 1)
+    check_count("iterations", iterations, 0)
     batches = [batch_size] * iterations
     if isinstance(initial, tuple):
         optimizer.tell(*_pair(initial))
@@ -126,16 +125,16 @@ def _run(
         first = batch_size if initial is None else initial
         if not isinstance(first, Integral):
             raise ValueError(f"initial is {initial!r}; give a number of points, or data (X, y)")
-        _check_count("initial", first, 1)
+        check_count("initial", first, 1)
         batches.insert(0, first)
-    with _progress(sum(batches), progress) as advance:
+    with progress_bar(sum(batches), progress) as advance:
         for size in batches:
             X = optimizer.ask(size)
             optimizer.tell(X, evaluate(f, optimizer.space, X, vectorized))
             advance(size, optimizer)
             if callback is not None and callback(optimizer):
                 break
-    return _result(optimizer)
+    return make_result(optimizer)
 
 
 def evaluate(f: Objective, space: Space, X: Floats, vectorized: bool) -> Floats:
@@ -165,7 +164,8 @@ def _number(value: Any) -> float:
     return float(number.reshape(()))
 
 
-def _result(optimizer: Optimizer) -> Result:
+def make_result(optimizer: Optimizer) -> Result:
+    """All that an optimizer was told, and the best of it."""
     best_x: Any
     best_x, best_value = (
         optimizer.best()
@@ -183,41 +183,7 @@ def _pair(initial: tuple[Any, ...]) -> tuple[Any, Any]:
     return initial[0], initial[1]
 
 
-def _check_count(name: str, value: object, least: int) -> None:
+def check_count(name: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
-
-
-@contextmanager
-def _progress(total: int, show: bool | None) -> Iterator[Callable[[int, Optimizer], None]]:
-    """A bar on standard error: evaluations, best value, remaining time."""
-    if not (sys.stderr.isatty() if show is None else show):
-        yield lambda size, optimizer: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), redirect_stdout=False)
-    with bar:
-        task = bar.add_task("evaluating", total=total)
-
-        def advance(size: int, optimizer: Optimizer) -> None:
-            y = optimizer.y
-            best = f"best {optimizer.best()[1]:.6g}" if np.isfinite(y).any() else "all failed"
-            bar.update(task, advance=size, description=best)
-
-        yield advance

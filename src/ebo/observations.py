@@ -29,10 +29,21 @@ class Observations:
 
     def __init__(self, space: Space, sign: float) -> None:
         self.space, self.sign = space, sign
-        self.X = np.empty((0, space.dims))
-        self.y = np.empty(0)
         self.pending = np.empty((0, space.dims))
         self._known: set[bytes] = set()  # rows told or asked
+        # Told piece by piece, and put together when looked at: many small pieces stay cheap.
+        self._pieces = [(np.empty((0, space.dims)), np.empty(0))]
+        self._best: tuple[Floats, float] | None = None
+
+    @property
+    def X(self) -> Floats:
+        """The points told, (n, D)."""
+        return self._whole()[0]
+
+    @property
+    def y(self) -> Floats:
+        """Their values, (n,)."""
+        return self._whole()[1]
 
     @property
     def known(self) -> int:
@@ -42,7 +53,7 @@ class Observations:
     @property
     def any_value(self) -> bool:
         """Whether an evaluation has succeeded."""
-        return bool(np.isfinite(self.y).any())
+        return self._best is not None
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D); all of them, or none and an error."""
@@ -51,10 +62,13 @@ class Observations:
         keys = _keys(points)
         told = set(keys)
         waiting = np.array([key not in told for key in _keys(self.pending)], dtype=np.bool_)
-        self.X = np.concatenate([self.X, points])
-        self.y = np.concatenate([self.y, values])
+        self._pieces.append((points, values))
         self.pending = self.pending[waiting]
         self._known.update(keys)
+        if np.isfinite(values).any():
+            i = int(np.nanargmax(self.sign * values))
+            if self._best is None or self.sign * values[i] > self.sign * self._best[1]:
+                self._best = points[i].copy(), float(values[i])
 
     def ask(self, X: Floats) -> None:
         """Note that values of these points are waited for."""
@@ -63,10 +77,9 @@ class Observations:
 
     def best(self) -> tuple[Floats, float]:
         """The best point told, (D,), and its value."""
-        if not self.any_value:
+        if self._best is None:
             raise RuntimeError("no value is known yet; tell at least one that has not failed")
-        i = int(np.nanargmax(self.sign * self.y))
-        return self.X[i].copy(), float(self.y[i])
+        return self._best[0].copy(), self._best[1]
 
     def standardised(self) -> tuple[Floats, Floats, Outcome]:
         """T and u, in an order that does not depend on that of telling, and the map from y to u."""
@@ -75,6 +88,12 @@ class Observations:
         y = table[order, -1]
         outcome = Outcome.fit(y)
         return self.space.to_unit(self.X[order]), outcome.to_standard(y), outcome
+
+    def _whole(self) -> tuple[Floats, Floats]:
+        if len(self._pieces) > 1:
+            points, values = zip(*self._pieces, strict=True)
+            self._pieces = [(np.concatenate(points), np.concatenate(values))]
+        return self._pieces[0]
 
     def new(self, X: Floats) -> Ints:
         """Rows of X that are neither known nor repeated."""

@@ -130,6 +130,11 @@ class Optimizer:
         return self._data.y.copy()
 
     @property
+    def any_value(self) -> bool:
+        """Whether any evaluation told has succeeded."""
+        return self._data.any_value
+
+    @property
     def pending(self) -> Floats:
         """The points asked for and not told yet."""
         return self._data.pending.copy()
