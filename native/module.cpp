@@ -11,6 +11,7 @@
 
 #include "collisions.hpp"
 #include "gibbs.hpp"
+#include "limits.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -18,6 +19,10 @@ using namespace nb::literals;
 namespace ebo {
 
 using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Floats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rates = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Cells = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 std::vector<const Kernels*> supported() {
@@ -122,6 +127,28 @@ NB_MODULE(native, m) {
         return to_array(std::move(counts), {rows, columns});
       },
       "a"_a, "b"_a, "Layers on which points share the cell: cells (dims, points, layers) of each.");
+  m.def(
+      "limit_gram",
+      [](bool laplace, Floats P, Floats T, size_t columns, Numbers group, Rates cuts,
+         Mask categorical, float scale) {
+        const size_t rows = P.shape(0), dims = P.shape(1);
+        if (T.shape(0) != dims || cuts.shape(0) != dims || categorical.shape(0) != dims ||
+            columns > T.shape(1))
+          throw nb::value_error("arrays of different dimensions");
+        for (size_t g = 0; g < group.shape(0); ++g)
+          if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
+            throw nb::value_error("a group has a dimension that is not there");
+        std::vector<float> out(rows * columns);
+        {
+          nb::gil_scoped_release release;
+          limit_gram(laplace, P.data(), rows, dims, T.data(), columns, T.shape(1), group.data(),
+                     group.shape(0), cuts.data(),
+                     reinterpret_cast<const uint8_t*>(categorical.data()), scale, out.data());
+        }
+        return to_array(std::move(out), {rows, columns});
+      },
+      "laplace"_a, "P"_a, "T"_a, "columns"_a, "group"_a, "cuts"_a, "categorical"_a, "scale"_a,
+      "One group's part of a limit kernel, times scale: points P (rows, dims), T (dims, columns).");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

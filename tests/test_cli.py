@@ -108,10 +108,15 @@ def test_the_demonstration_finds_the_groups_and_draws_them(tmp_path: Path) -> No
     assert (tmp_path / "structure.png").stat().st_size > 10_000
 
 
-def test_the_readme_example_runs() -> None:
-    readme = Path(__file__).parents[1] / "README.md"
-    code = readme.read_text().split("```python\n")[1].split("```")[0]
-    names: dict[str, Any] = {}
-    exec(compile(code, "README.md", "exec"), names)
-    z = names["state"].z
+def test_the_readme_examples_run() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    examples = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
+    assert len(examples) == 2
+    optimised: dict[str, Any] = {}
+    exec(compile(examples[0], "README.md", "exec"), optimised)
+    assert optimised["result"].best_x["act"] == "gelu"
+    assert optimised["opt"].best()[1] > -1.0
+    learned: dict[str, Any] = {}
+    exec(compile(examples[1], "README.md", "exec"), learned)
+    z = learned["state"].z
     assert z[0] == z[2] != z[1]

@@ -21,7 +21,7 @@ WHOLE = (
     "block_samples",
     "passes",
 )
-SWITCHES = ("fixed_partition", "per_layer", "pooled", "greedy")
+SWITCHES = ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank")
 NUMBERS = ("overlap", "alpha", "deviations", "candidates", "noise")
 BAD: list[tuple[str, Any]] = [
     *((name, value) for name in WHOLE for value in (0, -3, 2.0, 2.5, "5", None, True)),

@@ -25,7 +25,6 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 
-LEAST_SD = 1e-6
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 

@@ -26,7 +26,7 @@ LEAST_VARIANCE = 1e-9  # of a candidate that equals a chosen point
 
 
 def budget(volume: Floats, best: Floats, total: int) -> Ints:
-    """How many candidates each leaf may propose, `total` in all, by volume + best value.
+    """How many candidates each leaf proposes by volume + best value: one, and `total`, at least.
 
     Both are shares of the whole, so that neither drowns the other: in many dimensions volumes are
     tiny numbers. A leaf without observations, best = -inf, is paid for its volume alone.
@@ -38,7 +38,9 @@ def budget(volume: Floats, best: Floats, total: int) -> Ints:
         if worth.sum() == 0:
             worth[known] = 1.0
         worth /= worth.sum()
-    return apportion(volume / max(float(volume.sum()), SMALLEST) + worth, total)
+    share = volume / max(float(volume.sum()), SMALLEST) + worth
+    counts: Ints = np.maximum(apportion(share, total), 1)
+    return counts
 
 
 def budget_by_rank(best: Floats, total: int) -> Ints:
@@ -76,7 +78,7 @@ def select(
     """Rows of the batch that greedily maximises ξ(X) = log det K_X + Σ value, pending points in K.
 
     The gain of a candidate is log of its variance given the points chosen so far, plus its value.
-    A point chosen costs one row of a Cholesky factor over all candidates: O(C B) each.
+    A point chosen costs one row of a Cholesky factor over all candidates: O(C (B + D)) each.
     """
     points = np.concatenate([pending, P])
     taken = len(pending)

@@ -204,7 +204,7 @@ def learn_leaf(
 
 
 def synchronise(results: Sequence[tuple[LeafModel, State]], settings: Settings) -> Structure:
-    """One structure out of those of all leaves (Alg. 1, line 11)."""
+    """One structure out of those of all leaves (Alg. 1, line 13)."""
     together = co_membership([state.z for _, state in results])
     densities = [_per_dimension(state.cuts) / model.width for model, state in results]
     noise = np.exp(np.mean([np.log(state.noise) for _, state in results]))

@@ -7,6 +7,17 @@ def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
 def collisions(a: NDArray[np.uint16], b: NDArray[np.uint16]) -> NDArray[np.int32]: ...
 
+def limit_gram(
+    laplace: bool,
+    P: NDArray[np.float32],
+    T: NDArray[np.float32],
+    columns: int,
+    group: NDArray[np.int64],
+    cuts: NDArray[np.float32],
+    categorical: NDArray[np.bool_],
+    scale: float,
+) -> NDArray[np.float32]: ...
+
 class Gibbs:
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Ensemble Bayesian optimisation (Alg. 1), by `ask` and `tell`.
 
-One call of `ask` is one iteration of the paper's loop up to the evaluations: partition, learning,
-search, synchronisation, filter (`Optimizer._iterate`). `tell` takes the evaluations in, in any
+One call of `ask` is one iteration of the paper's loop up to the evaluations: partition, learning
+with synchronisation, search, filter (`Optimizer._iterate`). `tell` takes the evaluations in, in any
 order and number.
 """
 
@@ -61,7 +61,7 @@ class Learned:
     cuts: by name, how finely the function varies along a parameter: about the number of pieces
         that its range falls into.
     certainty: (D, D), how often two parameters were in one group while learning; NaN for fixed.
-    noise: the share of the variance that the model takes for noise.
+    noise: variance of the noise, in parts of that of the function.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -323,7 +323,7 @@ def _pool(workers: int) -> Iterator[Map]:
 
 
 def _guessed_maximum(model: LeafModel) -> float:
-    """The median of the maximum near a leaf's best observations, by a Gumbel law."""
+    """The median of the maximum of f at a leaf's best observations, by a Gumbel law."""
     posterior = model.posterior
     if not len(posterior.T):
         return model.mean

@@ -65,7 +65,7 @@ class Local:
 
 
 def propose(local: Local, count: int, pending: Floats) -> Candidates:
-    """`count` candidates of a leaf; `pending` points are taken as observed."""
+    """`count` candidates of a leaf; if found one by one, pending points count as observed."""
     if local.settings.acquisition.startswith("mes"):
         local = replace(local, goal=_with_maxima(local))
     if local.settings.greedy:
@@ -93,7 +93,7 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     found = []
     for _ in range(count):
         x = local.T[_good(order, rng)] if len(order) else local.uniform(1)[0]
-        x = x.clip(leaf.lower, leaf.upper)
+        x = local.snap(x.clip(leaf.lower, leaf.upper)[None, :])[0]
         v = moves.whitened(model.to_leaf(x))
         movable = rng.permutation(len(groups))[: 1 + _log_uniform(len(groups), rng)]
         reach, crossed = SHORTEST ** rng.random(), len(order) > 0 and rng.random() < CROSSED

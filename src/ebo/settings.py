@@ -21,13 +21,13 @@ class Settings:
         overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
         fixed_partition: draw one partition and keep it (the paper's baseline PBO).
     Model (Alg. 2):
-        kernel: "tile-coding" or "mondrian-grid" with `layers` layers, or their exact limits for
-            infinitely many, "hat" and "laplace".
+        kernel: "tile-coding" or "mondrian-grid" with `layers` layers; or what they tend to for
+            infinitely many, "hat" and "laplace" (the latter with Poisson cuts on each layer).
         layers: L, of the kernels that have layers.
         alpha: α, Dirichlet prior of the groups.
         beta: (β₀, β₁), rate and shape of the Gamma prior of a dimension's number of cuts.
         group_limit: most dimensions in a group; None for no limit.
-        noise: noise variance σ² in parts of the variance of y; None to learn it.
+        noise: noise variance σ² in parts of the variance of a leaf's values; None to learn it.
         per_layer: a number of cuts for every layer, or one for all layers of a dimension.
     Learning (Section 3.2):
         sweeps: Gibbs sweeps over all dimensions an iteration.
@@ -38,7 +38,7 @@ class Settings:
         acquisition: "eta", "ucb", "ei", "pi", "mes" or "mes-gumbel".
         deviations: c of the upper confidence bound μ + c σ.
         block_samples: points whose blocks are tried for each group.
-        passes: times that every group is moved in turn.
+        passes: times that every group (where `greedy`, every group that is to move) has its turn.
         greedy: candidates of a leaf one after the other, each from a good observation and knowing
             of those before; or all at once by combining the best blocks, and random ones.
         candidates: how many times the batch size all leaves together propose.
@@ -76,7 +76,9 @@ class Settings:
     def paper(cls, **changes: Any) -> Settings:
         """Alg. 1 as printed: per-leaf Gibbs on tile coding, η, the appendix's heuristics.
 
-        Keyword arguments change single settings of it.
+        Numbers are those of the rover experiment. All layers of a dimension have one number of
+        cuts, as Section 3.4 speaks of them; `per_layer=True` is Section 3.2 to the letter and about
+        `layers` times dearer. Keyword arguments change single settings.
         """
         preset: dict[str, Any] = {
             "max_leaves": 1000,

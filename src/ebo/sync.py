@@ -1,4 +1,4 @@
-"""One z out of many: what leaves, or the sweeps of a chain, agree on (Alg. 1, line Sync).
+"""One z out of many: what leaves, or the sweeps of a chain, agree on (Alg. 1, line 13).
 
 Two dimensions belong together where most samples put them into one group: correlation
 clustering of the frequencies P, which maximises Σ (P_ij - 1/2) over the pairs put together.

@@ -9,7 +9,7 @@ and, since κ is a sum over groups, v(x) = Σ_m v_m(x^{A_m}): where only block m
 =========  ===========  ======================================================================
 name       shape        meaning
 =========  ===========  ======================================================================
-T, y       (n, D), (n)  the leaf's observations, in the unit cube and standardised
+T, y       (n, D), (n)  the leaf's observations, in [0, 1]^D and standardised
 P          (S, D)       points of the unit cube
 v          (n,)         R⁻¹ κ_n of one point
 =========  ===========  ======================================================================
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from ebo.tilegp.kernel import Kernel, Limit, members
+from ebo import native
+from ebo.tilegp.kernel import Kernel, Laplace, Limit, members
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,19 +74,21 @@ class Moves:
     def __init__(self, posterior: Posterior, room: int) -> None:
         self._posterior = posterior
         n, dims = posterior.T.shape
-        # Only a limit kernel bears rounded coordinates: others must see which cell a point is in.
-        self._type = np.float32 if isinstance(posterior.kernel, Limit) else np.float64
-        self._T = np.zeros((n + room, dims), dtype=self._type)
-        self._T[:n] = posterior.T
+        self._T = np.zeros((dims, n + room))
+        self._T[:, :n] = posterior.T.T
+        self._T_single = self._T.astype(np.float32)
         self._inverse = np.zeros((n + room, n + room), dtype=np.float32)
         self._inverse[:n, :n] = posterior.inverse
         self._w = np.zeros(n + room, dtype=np.float32)
         self._w[:n] = posterior.w
         self._length = n
+        self._cuts = posterior.cuts.astype(np.float32)
+        mask = posterior.kernel.categorical
+        self._categorical = np.zeros(dims, dtype=np.bool_) if mask is None else mask
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
-        kappa = np.zeros((1, self._length), dtype=self._type)
+        kappa = np.zeros((1, self._length), dtype=np.float32)
         for group in self._posterior.groups:
             kappa += self._kappa(group, x[None, :])
         v: Singles = self._whiten(kappa)[0]
@@ -96,28 +99,42 @@ class Moves:
         replaced by those of the points P.
         """
         part = self._whiten(self._kappa(self._posterior.groups[m], P))
-        moved = part + (v - part[0])
-        mean = moved @ self._w[: self._length]
-        return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", moved, moved)), moved
+        part += v - part[0]
+        mean = part @ self._w[: self._length]
+        return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
 
     def add(self, x: Floats, v: Singles) -> None:
         """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks."""
         n = self._length
         noise = max(self._posterior.noise, ADDED_NOISE)
         pivot = np.sqrt(1.0 + noise - min(float(v @ v), 1.0))
-        self._T[n] = x
+        self._T[:, n] = self._T_single[:, n] = x
         self._inverse[n, :n] = -(v @ self._inverse[:n, :n]) / pivot
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
 
-    def _kappa(self, group: Ints, P: Floats) -> NDArray[np.floating]:
-        posterior, T = self._posterior, self._T[: self._length]
-        return posterior.kernel.group_gram(P.astype(self._type), T, group, posterior.cuts)
+    def _kappa(self, group: Ints, P: Floats) -> Singles:
+        """One group's part of the kernel, (S, n)."""
+        posterior, n = self._posterior, self._length
+        kernel, share = posterior.kernel, 1.0 / len(posterior.groups)
+        if isinstance(kernel, Limit):
+            return native.limit_gram(
+                isinstance(kernel, Laplace),
+                P.astype(np.float32),
+                self._T_single,
+                n,
+                group,
+                self._cuts,
+                self._categorical,
+                share,
+            )
+        # Others must see which cell a point is in, so that its coordinates are not rounded.
+        kappa = kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
+        return (share * kappa).astype(np.float32)
 
-    def _whiten(self, kappa: NDArray[np.floating]) -> Singles:
+    def _whiten(self, kappa: Singles) -> Singles:
         n = self._length
-        scaled = (kappa / len(self._posterior.groups)).astype(np.float32)
-        whitened: Singles = scaled @ self._inverse[:n, :n].T
+        whitened: Singles = kappa @ self._inverse[:n, :n].T
         return whitened
 
 

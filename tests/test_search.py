@@ -1,0 +1,416 @@
+"""Candidates of a leaf: against a block-coordinate search by TileGP, and where they must lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ebo import Categorical, Float, Int, Space, box
+from ebo.acquisition import ACQUISITIONS, Goal
+from ebo.learn import LeafModel, draw_kernel, leaf_box
+from ebo.partition import Leaf
+from ebo.search import (
+    MAXIMA,
+    STARTS,
+    Local,
+    _log_uniform,
+    _one_by_one,
+    _top_and_random,
+    _with_maxima,
+    propose,
+)
+from ebo.settings import KERNELS, Settings
+from ebo.tilegp.kernel import Laplace, members
+from ebo.tilegp.model import TileGP
+from ebo.tilegp.posterior import Posterior
+
+Floats = NDArray[np.float64]
+SINGLE = 2e-3  # blocks are compared in single precision
+SQUARE = box([0.0] * 4, [1.0] * 4)
+LINE = box([0.0], [1.0])
+MIXED = Space(
+    rate=Float(1e-3, 10.0, log=True),
+    kind=Categorical(["a", "b", "c"]),
+    depth=Int(0, 6),
+    shift=Float(-2.0, 6.0),
+    units=Int(1, 40, log=True),
+    size=Categorical([8, 16, 32, 64], ordered=True),
+)
+DISCRETE = Space(n=Int(0, 4), kind=Categorical("ab".split() + list(range(5))), m=Int(1, 9))
+SPACES = {"square": SQUARE, "line": LINE, "mixed": MIXED, "discrete": DISCRETE}
+
+
+def values(T: Floats) -> Floats:
+    """A function with its own scale and mean, rough enough that blocks differ."""
+    u: Floats = (np.sin(7.0 * T + np.arange(T.shape[1])) - 2.0 * (T - 0.45) ** 2).sum(axis=1)
+    return u
+
+
+def draw(
+    space: Space,
+    *,
+    n: int = 40,
+    lower: float = 0.0,
+    upper: float = 1.0,
+    overlap: float = 0.0,
+    noise: float = 1e-2,
+    seed: int = 0,
+    **changes: Any,
+) -> Local:
+    """A leaf of equal sides that sees n observations, with groups of two and its own scale."""
+    settings = Settings(**{"layers": 12, **changes})
+    rng = np.random.default_rng([seed, 99])
+    dims = len(space.levels)
+    leaf = Leaf(np.full(dims, lower), np.full(dims, upper), np.arange(n))
+    low, high = np.maximum(leaf.lower - overlap, 0.0), np.minimum(leaf.upper + overlap, 1.0)
+    T = np.empty((0, dims))
+    while len(T) < n:  # as in a partition: observations of the space that the leaf sees
+        P = space.snap(rng.uniform(low, high, (10 * n, dims)))
+        T = np.concatenate([T, P[np.all((P >= low) & (P <= high), axis=1)]])
+    T = T[:n]
+    y = values(T)
+    kernel = draw_kernel(settings, space.categorical, rng)
+    z, cuts = np.arange(dims) // 2, rng.integers(2, 6, dims)
+    posterior = Posterior(kernel, z, cuts, noise, (T - low) / (high - low), y)
+    model = LeafModel(posterior, y, low, high - low, mean=0.3, scale=1.7)
+    u = 0.3 + 1.7 * y
+    best = float(u.max(initial=0.0))
+    goal = Goal(best, best + 0.5, maxima=best + np.array([0.3, 0.9]))
+    stream = np.random.default_rng(seed)
+    return Local(model, leaf, T, u, goal, settings, space.snap, stream)
+
+
+def none(local: Local) -> Floats:
+    """No pending points."""
+    return np.empty((0, local.T.shape[1]))
+
+
+def again(local: Local, seed: int, **changes: Any) -> Local:
+    """The same leaf with a stream of its own."""
+    return replace(local, rng=np.random.default_rng(seed), **changes)
+
+
+def worth(local: Local, P: Floats) -> Floats:
+    """The acquisition function by TileGP on the model's box."""
+    model, posterior = local.model, local.model.posterior
+    z = np.empty(len(model.lower), dtype=np.int64)
+    for m, group in enumerate(posterior.groups):
+        z[group] = m
+    mask = posterior.kernel.categorical
+    assert mask is not None
+    upper = model.lower + model.width
+    cube = leaf_box(model.lower, upper, mask)
+    gp = TileGP(posterior.kernel, cube, z, posterior.cuts, posterior.noise, form="kernel")
+    mean, variance = gp.fit(local.T, model.y).predict(P.clip(model.lower, upper))
+    sd = np.sqrt(np.maximum(variance, 1e-15))
+    function = ACQUISITIONS[local.settings.acquisition]
+    return function(model.mean + model.scale * mean, model.scale * sd, local.goal)
+
+
+def assert_of_the_leaf(local: Local, P: Floats) -> None:
+    """Points of the space, in the leaf up to the slots of discrete values that it cuts through."""
+    np.testing.assert_array_equal(local.snap(P), P)
+    nearest = P.clip(local.leaf.lower, local.leaf.upper)
+    np.testing.assert_array_equal(local.snap(nearest), P)
+
+
+# All at once: the best blocks, and random points.
+
+
+@pytest.mark.parametrize(
+    ("kernel", "acquisition"),
+    [*((kernel, "ei") for kernel in KERNELS), *(("laplace", name) for name in ACQUISITIONS)],
+)
+@pytest.mark.parametrize("space", ["square", "mixed"])
+def test_top_candidates_are_the_best_blocks_of_each_group(
+    kernel: str, acquisition: str, space: str
+) -> None:
+    """The naive twin computes each block's worth with all of the posterior, the others held."""
+    options: dict[str, Any] = {"kernel": kernel, "acquisition": acquisition, "block_samples": 30}
+    edge = {"lower": 0.1, "upper": 0.8} if space == "square" else {}
+    local = draw(SPACES[space], passes=1, seed=3, **options, **edge)
+    lower, upper = local.leaf.lower, local.leaf.upper
+    drawn = np.random.default_rng(3).random((31, len(lower)))
+    P = local.snap(lower + drawn * (upper - lower))
+    combined = _top_and_random(local, 9)
+    assert len(combined) == 9
+    assert_of_the_leaf(local, combined)
+    x = P[0].copy()
+    for group in local.model.posterior.groups:
+        # Equal values may come in any order, so the search is followed where it went.
+        P[0] = x
+        tried = np.repeat(x[None, :], 31, axis=0)
+        tried[:, group] = P[:, group]
+        taken = np.repeat(x[None, :], 5, axis=0)
+        taken[:, group] = combined[:5, group]
+        expected = np.sort(worth(local, tried))[::-1]
+        scale = max(1.0, float(np.abs(expected[:5]).max()))
+        np.testing.assert_allclose(worth(local, taken), expected[:5], atol=SINGLE * scale)
+        x = taken[0]
+    np.testing.assert_array_equal(combined[0], x)
+
+
+@pytest.mark.parametrize("kernel", ["laplace", "hat"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_first_candidate_is_the_block_coordinate_point(kernel: str, seed: int) -> None:
+    local = draw(SQUARE, kernel=kernel, passes=1, block_samples=50, acquisition="ucb", seed=seed)
+    P = np.random.default_rng(seed).random((51, 4))
+    x = P[0].copy()
+    for group in members(np.array([0, 0, 1, 1])):
+        tried = np.repeat(x[None, :], 51, axis=0)
+        tried[:, group] = P[:, group]
+        x = tried[worth(local, tried).argmax()]
+    np.testing.assert_array_equal(_top_and_random(local, 1)[0], x)
+
+
+@pytest.mark.parametrize(("count", "top"), [(1, 1), (2, 1), (3, 2), (9, 5), (100, 50)])
+def test_half_are_top_and_half_random(count: int, top: int) -> None:
+    """More may be asked for than there are blocks: then these come again."""
+    local = draw(SQUARE, lower=0.2, upper=0.7, passes=1, block_samples=8, seed=1)
+    P = _top_and_random(local, count)
+    assert P.shape == (count, 4)
+    assert_of_the_leaf(local, P)
+    rng = np.random.default_rng(1)
+    blocks = 0.2 + rng.random((9, 4)) * (0.7 - 0.2)
+    rest = 0.2 + rng.random((count - top, 4)) * (0.7 - 0.2)
+    np.testing.assert_array_equal(P[top:], rest)
+    for group in local.model.posterior.groups:
+        # A block is one of those drawn, and the best come round after all nine have had their turn.
+        found = (P[:top, None, group] == blocks[None, :, group]).all(axis=2)
+        assert found.sum(axis=1).tolist() == [1] * top
+        np.testing.assert_array_equal(P[9:top, group], P[: max(0, top - 9), group])
+
+
+def test_another_pass_is_not_worse() -> None:
+    gained = []
+    space = box([0.0] * 8, [1.0] * 8)
+    for seed in range(6):
+        once = draw(space, passes=1, block_samples=15, seed=seed)
+        thrice = draw(space, passes=3, block_samples=15, seed=seed)
+        before, after = _top_and_random(once, 1), _top_and_random(thrice, 1)
+        gained.append(float((worth(once, after) - worth(once, before))[0]))
+    assert min(gained) > -SINGLE
+    assert max(gained) > 0.01
+
+
+# One by one.
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("overlap", [0.0, 0.25])
+@pytest.mark.parametrize("passes", [1, 2])
+def test_candidates_are_points_of_the_space_and_of_the_leaf(
+    name: str, overlap: float, passes: int
+) -> None:
+    """Also where observations outside the leaf are seen: a start is clipped to the leaf's face,
+    which is not the middle of any slot.
+    """
+    for seed in range(5):
+        local = draw(
+            SPACES[name], lower=0.37, upper=0.61, overlap=overlap, passes=passes, seed=seed
+        )
+        outside = np.any((local.T < 0.37) | (local.T > 0.61), axis=1)
+        assert outside.any() == (overlap > 0)
+        assert_of_the_leaf(local, _one_by_one(local, 12, none(local)))
+
+
+def test_a_start_on_the_face_of_the_leaf_is_a_point_of_the_space() -> None:
+    """Nothing is better than to stay: the start itself comes out."""
+    local = draw(DISCRETE, lower=0.37, upper=0.61, overlap=0.25, block_samples=1)
+    P = _one_by_one(local, 30, none(local))
+    assert_of_the_leaf(local, P)
+    starts = local.snap(local.T.clip(0.37, 0.61))
+    assert all((starts == x).all(axis=1).any() for x in P)
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+def test_a_candidate_is_worth_no_less_than_its_start(acquisition: str) -> None:
+    gains = []
+    for seed in range(12):
+        local = draw(MIXED, lower=0.1, upper=0.8, overlap=0.1, acquisition=acquisition, seed=seed)
+        first = _log_uniform(STARTS, np.random.default_rng(seed))
+        start = local.T[np.argsort(-local.u)[first]]
+        begin = local.snap(start[None, :].clip(0.1, 0.8))
+        before = worth(local, begin)
+        after = worth(local, _one_by_one(local, 1, none(local)))
+        gains.append(float((after - before)[0] / max(1.0, abs(before[0]))))
+    assert min(gains) > -SINGLE
+    assert np.median(gains) > 0.01
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+@pytest.mark.parametrize("greedy", [True, False])
+def test_candidates_are_better_than_random_points(acquisition: str, greedy: bool) -> None:
+    local = draw(SQUARE, lower=0.1, upper=0.8, acquisition=acquisition, greedy=greedy, n=60)
+    count = 20 if greedy else 10
+    P = propose(local, 20, none(local)).P[:count]
+    others = worth(local, np.random.default_rng(5).uniform(0.1, 0.8, (400, 4)))
+    if greedy:  # a few start where nothing is good, and may move little
+        assert np.median(worth(local, P)) > np.quantile(others, 0.9)
+    else:  # the last of the combined blocks are not among the best
+        assert worth(local, P)[0] > np.quantile(others, 0.99)
+        assert np.mean(worth(local, P)) > np.mean(others)
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+def test_candidates_of_a_continuum_differ(acquisition: str) -> None:
+    """Where no move is better a candidate stays at its start; all others are different points."""
+    local = draw(SQUARE, acquisition=acquisition)
+    P = _one_by_one(local, 30, none(local))
+    moved = P[~(P[:, None] == local.T).all(axis=2).any(axis=1)]
+    assert len(moved) > 20
+    assert len(np.unique(moved, axis=0)) == len(moved)
+
+
+@pytest.mark.parametrize("name", ["square", "mixed"])
+def test_a_candidate_counts_those_before_it_as_pending(name: str) -> None:
+    unaware = 0
+    for seed in range(5):
+        local = draw(SPACES[name], acquisition="ucb", deviations=4.0, n=10, seed=seed)
+        together = _one_by_one(again(local, seed), 4, none(local))
+        stream, alone = again(local, seed), again(local, seed)
+        found = none(local)
+        for i in range(4):
+            found = np.concatenate([found, _one_by_one(stream, 1, found)])
+            unaware += bool((_one_by_one(alone, 1, none(local)) != together[i]).any())
+        np.testing.assert_array_equal(found, together)
+    assert unaware > 4
+
+
+def test_pending_points_lead_elsewhere() -> None:
+    local = draw(SQUARE, acquisition="ucb", deviations=4.0)
+    pending = _one_by_one(again(local, 1), 6, none(local))
+    found = _one_by_one(again(local, 1), 6, pending)
+    assert not (found[:, None] == pending).all(axis=2).any()
+    # The same by a posterior that is fitted afresh with the pending points at their means.
+    model, old = local.model, local.model.posterior
+    T = np.concatenate([old.T, pending])
+    y = np.concatenate([model.y, old.predict(pending)[0]])
+    z = np.arange(4) // 2
+    posterior = Posterior(old.kernel, z, old.cuts, old.noise, T, y)
+    now = again(local, 0, model=replace(model, posterior=posterior, y=y), T=T)
+    assert np.mean(worth(now, found)) > np.mean(worth(now, pending)) + 0.2
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_pending_points_outside_the_leaf_change_nothing(greedy: bool) -> None:
+    local = draw(SQUARE, lower=0.3, upper=0.6, greedy=greedy)
+    far = np.array([[0.5, 0.5, 0.5, 0.61], [0.29, 0.5, 0.5, 0.5], [0.0, 1.0, 0.0, 1.0]])
+    without = propose(again(local, 7), 5, none(local))
+    np.testing.assert_array_equal(propose(again(local, 7), 5, far).P, without.P)
+
+
+def test_observations_and_pending_points_are_left_as_they_are() -> None:
+    local = draw(MIXED, lower=0.2, upper=0.7, overlap=0.2)
+    pending = local.snap(np.full((2, 6), 0.5))
+    T, asked = local.T.copy(), pending.copy()
+    propose(local, 10, pending)
+    np.testing.assert_array_equal(local.T, T)
+    np.testing.assert_array_equal(pending, asked)
+
+
+# Anywhere.
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("n", [0, 1, 30])
+def test_values_are_those_of_the_leafs_own_posterior(
+    acquisition: str, greedy: bool, name: str, n: int
+) -> None:
+    """In double precision and without the points added, also with few observations or none."""
+    local = draw(
+        SPACES[name],
+        n=n,
+        lower=0.05,
+        upper=0.9,
+        acquisition=acquisition,
+        greedy=greedy,
+        block_samples=8,
+        seed=2,
+    )
+    pending = local.snap(local.leaf.lower + 0.4 * np.ones((2, len(local.leaf.lower))))
+    found = propose(local, 5, pending)
+    assert found.P.shape == (5, len(local.leaf.lower))
+    assert np.isfinite(found.value).all()
+    assert_of_the_leaf(local, found.P)
+    if acquisition.startswith("mes"):  # the maxima are the first that is drawn
+        local = replace(local, goal=_with_maxima(again(local, 2)))
+    mean, sd = local.model.posterior.predict(local.model.to_leaf(found.P))
+    np.testing.assert_array_equal(found.value, local.acquire(mean, sd))
+    expected = worth(local, found.P)
+    scale = np.maximum(1.0, np.abs(expected))
+    np.testing.assert_allclose(found.value / scale, expected / scale, atol=1e-6)
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_one_stream_one_result(greedy: bool) -> None:
+    local = draw(MIXED, greedy=greedy, acquisition="mes")
+    first, second = (propose(again(local, 4), 6, none(local)) for _ in range(2))
+    np.testing.assert_array_equal(first.P, second.P)
+    np.testing.assert_array_equal(first.value, second.value)
+    assert not np.array_equal(propose(again(local, 5), 6, none(local)).P, first.P)
+
+
+def test_almost_no_noise_and_observations_that_repeat() -> None:
+    """All observations are one point, and nothing is left to learn of it."""
+    space = box([0.0] * 2, [1.0] * 2)
+    local = draw(space, n=1)
+    T = np.repeat(local.T, 60, axis=0)
+    y = np.full(60, float(local.model.y[0]))
+    posterior = Posterior(Laplace(space.categorical), np.arange(2), np.ones(2), 1e-8, T, y)
+    model = replace(local.model, posterior=posterior, y=y)
+    for acquisition in ACQUISITIONS:
+        settings = Settings(acquisition=acquisition)
+        here = again(local, 0, model=model, T=T, u=np.repeat(local.u, 60), settings=settings)
+        found = propose(here, 10, T[:3])
+        assert np.isfinite(found.value).all()
+        assert_of_the_leaf(here, found.P)
+
+
+@pytest.mark.parametrize("acquisition", ["mes", "mes-gumbel"])
+@pytest.mark.parametrize("n", [0, 1, 30])
+def test_maxima_are_above_the_best_value(acquisition: str, n: int) -> None:
+    local = draw(SQUARE, n=n, acquisition=acquisition)
+    maxima = _with_maxima(local).maxima
+    assert maxima is not None
+    assert maxima.shape == (MAXIMA,)
+    assert (maxima >= local.goal.best + 0.05 * local.model.scale).all()
+    # None is beyond what 100 normal values of the prior's deviation would reach.
+    assert (maxima < local.goal.best + 8.0 * local.model.scale).all()
+
+
+# The law of ranks and numbers.
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 300])
+def test_numbers_are_uniform_on_a_log_scale(n: int) -> None:
+    rng = np.random.default_rng(n)
+    draws = np.array([_log_uniform(n, rng) for _ in range(20_000)])
+    assert draws.min() == 0
+    assert draws.max() <= n - 1
+    i = np.arange(n)
+    law = np.log((i + 2) / (i + 1)) / np.log(n + 1)
+    counts, last = np.bincount(draws, minlength=n), min(n, 40) - 1
+    lumped = np.append(counts[:last], counts[last:].sum())
+    expected = np.append(law[:last], 1.0 - law[:last].sum())
+    if n == 1:
+        assert lumped.tolist() == [20_000]
+    else:
+        assert stats.chisquare(lumped, 20_000 * expected).pvalue > 1e-4
+
+
+def test_the_largest_random_number_is_within_the_range() -> None:
+    class Edge(np.random.Generator):
+        def random(self, *_: Any, **__: Any) -> Any:
+            return 1.0 - 2.0**-53
+
+    edge = Edge(np.random.PCG64(0))
+    for n in range(1, 2000):
+        assert _log_uniform(n, edge) == n - 1
