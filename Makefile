@@ -9,7 +9,9 @@ INSTALLED := .venv/.installed
 .PHONY: run test test-slow check format bench clean
 
 run: $(INSTALLED)
-	$(BIN)/python examples/structure.py
+	mkdir -p out
+	$(BIN)/ebo run examples/rover.toml
+	$(BIN)/ebo report examples/rover.toml -o out/rover.html
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest

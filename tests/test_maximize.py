@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import ebo
 from ebo import Categorical, Float, Int, Optimizer, Result, Settings, Space, box, maximize, minimize
+from ebo.study import StudyError
 from ebo.tilegp.box import Floats
 from tests.test_optimizer import MIXED, PAPER, SMALL, SQUARE, bumps
 
@@ -429,7 +431,7 @@ def test_an_objective_that_changes_its_argument(vectorized: bool) -> None:
         ({"initial": ([[0.5, 9.0]], [1])}, ValueError, "row 0, parameter 'x1': 9.0 is outside"),
         ({"initial": ([[0.5, 0.5]], [1, 2])}, ValueError, r"y has shape \(2,\) for 1 points"),
         ({"upper_bound": math.inf}, ValueError, "upper_bound is inf; give a finite value"),
-        ({"workers": 0}, ValueError, "workers is 0; give at least 1"),
+        ({"workers": 0}, ValueError, "workers is 0; give a whole number of at least 1"),
         pytest.param(
             {"initial": [[[0.5, 0.5]], [1.0]]},
             ValueError,
@@ -466,3 +468,44 @@ def test_minimize_speaks_of_its_own_bound() -> None:
         minimize(bowl, CUBE, lower_bound=math.nan)
     with pytest.raises(TypeError, match="upper_bound"):
         loose.minimize(bowl, CUBE, upper_bound=1.0)
+
+
+def test_a_study_keeps_the_run_and_goes_on_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "bowl.ebo"
+    whole = maximize(bowl, CUBE, **{**QUICK, "iterations": 3}, seed=2)
+    for iterations in (1, 3, 3):
+        kept = maximize(bowl, CUBE, **{**QUICK, "iterations": iterations}, seed=2, study=path)
+        assert len(kept.y) == 4 * (1 + iterations)
+    order, other = np.lexsort(whole.X.T), np.lexsort(kept.X.T)
+    np.testing.assert_array_equal(kept.X[other], whole.X[order])
+    np.testing.assert_array_equal(kept.y[other], whole.y[order])
+    with pytest.raises(StudyError, match="was made with another seed: it has 2, now given is 3"):
+        maximize(bowl, CUBE, **QUICK, seed=3, study=path)
+
+
+def test_a_study_begins_with_data(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((10, 3))
+    data = X, np.array([bowl(x) for x in X])
+    kept = maximize(bowl, CUBE, **QUICK, initial=data, study=tmp_path / "bowl.ebo")
+    free = maximize(bowl, CUBE, **QUICK, initial=data)
+    assert len(kept.y) == 10 + 2 * 4
+    np.testing.assert_array_equal(np.sort(kept.y), np.sort(free.y))
+
+
+def test_worker_processes_change_nothing_and_bear_failures() -> None:
+    alone = maximize(bowl, CUBE, **QUICK)
+    np.testing.assert_array_equal(maximize(bowl, CUBE, **{**QUICK, "workers": 2}).X, alone.X)
+
+    def sometimes(x: Floats) -> Any:
+        if x[0] < 0.5:
+            raise RuntimeError("too low")
+        return bowl(x)
+
+    result = maximize(sometimes, CUBE, **{**QUICK, "workers": 2})
+    np.testing.assert_array_equal(np.isnan(result.y), result.X[:, 0] < 0.5)
+
+    def never(x: Floats) -> float:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="all 4 evaluations of a batch failed"):
+        maximize(never, CUBE, **{**QUICK, "workers": 2})

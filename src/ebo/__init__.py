@@ -4,6 +4,7 @@ from ebo.maximize import Result, maximize, minimize
 from ebo.optimizer import Iteration, Learned, Optimizer
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space, box
+from ebo.study import Study
 
 __all__ = [
     "Categorical",
@@ -15,6 +16,7 @@ __all__ = [
     "Result",
     "Settings",
     "Space",
+    "Study",
     "box",
     "maximize",
     "minimize",

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from typing import Annotated, Any
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ebo.bench.commands import AsJson, bench
+from ebo.study.config import STARTER, Config, read_config
+from ebo.study.store import StudyError
+from ebo.study.study import Study
+
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Ensemble Bayesian optimisation."
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Ensemble Bayesian optimisation.",
 )
-bench = typer.Typer(no_args_is_help=True, help="Measure speed and quality on this machine.")
 app.add_typer(bench, name="bench")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+StudyPath = Annotated[
+    Path, typer.Argument(help="The study: its file (.ebo), or its description (.toml).")
+]
 
-progress = Console(stderr=True)
+errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 @app.callback()
@@ -25,130 +37,230 @@ def root() -> None:
     """Ensemble Bayesian optimisation."""
 
 
-@bench.command("gibbs")
-def bench_gibbs(
-    as_json: AsJson = False,
-    seed: Annotated[int, typer.Option(help="Seed of the data and the chains.")] = 0,
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("study.toml"),
 ) -> None:
-    """Speed of the Gibbs sampler: about four minutes on two cores.
+    """Write a commented TOML file to begin with.
 
-    Example: ebo bench gibbs --json
+    Example: ebo init study.toml
     """
-    from ebo.bench import gibbs
-
-    with progress.status("Gibbs sampler") as status:
-        result = gibbs.run(seed, lambda text: status.update(f"Gibbs sampler: {text}"))
-    if as_json:
-        print(json.dumps(result))
-    else:
-        _print_table("Gibbs sampler", result)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(STARTER.format(name=path.name))
+    except FileExistsError:
+        raise StudyError(f"{path} exists; give another name") from None
+    print(f"Wrote {path}. Edit it, then: ebo run {path}")
 
 
-@bench.command("structure")
-def bench_structure(
+@app.command()
+def run(
+    path: Annotated[Path, typer.Argument(help="The study's description (.toml).")],
     as_json: AsJson = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of functions a case.")] = 5,
 ) -> None:
-    """How well additive structure is learned, per leaf and pooled: about a quarter of an hour.
+    """Start a study, or go on with it where it stopped.
 
-    Example: ebo bench structure --seeds 2
+    Example: ebo run study.toml
     """
-    from ebo.bench import structure
-
-    with progress.status("Structure") as status:
-        result = structure.run(seeds, lambda text: status.update(f"Structure: {text}"))
+    config = read_config(path)
+    objective = config.objective()
+    with _created(config) as study:
+        before = len(study)
+        try:
+            result = study.run(objective, vectorized=config.vectorized, **config.run)
+        except KeyboardInterrupt:
+            done = study.counts()["done"]
+            errors.print(f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}")
+            raise typer.Exit(130) from None
+        finished = len(study) == before and not study.counts()["waiting"]
+        counts = study.counts()
     if as_json:
-        print(json.dumps(result))
-    else:
-        for name, case in result.items():
-            _print_table(f"{name}, mean of {seeds} seeds", {**case, "seeds": seeds})
-
-
-@bench.command("ask")
-def bench_ask(
-    as_json: AsJson = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the data and the optimiser.")] = 0,
-) -> None:
-    """Seconds of one iteration by stage, up to 50,000 observations: about a minute on two cores.
-
-    Example: ebo bench ask --json
-    """
-    from ebo.bench import ask
-
-    with progress.status("Iteration") as status:
-        result = ask.run(seed, lambda text: status.update(f"Iteration: {text}"), ask.FULL)
-    if as_json:
-        print(json.dumps(result))
+        print(json.dumps({"best_value": result.best_value, "evaluations": len(result.y), **counts}))
         return
-    rows = [
-        {"dimensions": dims, "observations": n, **stages}
-        for dims, sizes in result.pop("seconds").items()
-        for n, stages in sizes.items()
-    ]
-    _print_rows(f"Seconds of an iteration, batches of {result['batch_size']}", rows)
-    _print_table("Growth, filter and partition", result)
+    if finished:
+        print(f"Nothing to do: the study has all its {before} evaluations.")
+    print(f"Best value {result.best_value:.6g} in {len(result.y)} evaluations.")
+    print(f"ebo best {config.study}      shows the point")
+    print(f"ebo report {config.study}    draws the pictures")
 
 
-@bench.command("basics")
-def bench_basics(
+@app.command()
+def status(path: StudyPath, as_json: AsJson = False) -> None:
+    """How far a study is; also while it runs.
+
+    Example: ebo status study.ebo
+    """
+    with _opened(path, read_only=True) as study:
+        counts, iterations = study.counts(), study.iterations()
+        found = study.optimizer.any_value
+        summary: dict[str, Any] = {
+            "study": str(study.path),
+            "direction": study.direction,
+            "parameters": study.space.dims,
+            "batches": len(iterations),
+            "evaluations": sum(counts.values()),
+            **counts,
+            "best_value": study.best()[1] if found else None,
+        }
+    _show(summary, as_json)
+
+
+@app.command()
+def best(path: StudyPath, as_json: AsJson = False) -> None:
+    """The best point and its value.
+
+    Example: ebo best study.ebo --json
+    """
+    with _opened(path, read_only=True) as study:
+        if not study.optimizer.any_value:
+            raise StudyError(f"{study.path} has no value yet")
+        x, value = study.optimizer.best()
+        params = study.space.to_dicts(x[None, :])[0]
+    _show({"value": value, **({"params": params} if as_json else params)}, as_json)
+
+
+@app.command()
+def show(
+    path: StudyPath,
+    number: Annotated[int, typer.Argument(metavar="ID", help="The trial's number.")],
     as_json: AsJson = False,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of seeds; by default 20 for the illustration, else 10."),
+) -> None:
+    """One trial: state, value, times, parameters, and the error if it failed.
+
+    Example: ebo show study.ebo 17
+    """
+    with _opened(path, read_only=True) as study:
+        trial = study.trial(number)
+    params = trial.pop("params")
+    _show({**trial, **({"params": params} if as_json else params)}, as_json)
+
+
+@app.command()
+def export(
+    path: StudyPath,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file; else the terminal.")
     ] = None,
 ) -> None:
-    """The paper's illustration, and four problems against random and Sobol search: half an hour.
+    """All trials as CSV.
 
-    Example: ebo bench basics --seeds 2
+    Example: ebo export study.ebo -o trials.csv
     """
-    from ebo.bench import basics
+    with _opened(path, read_only=True) as study:
+        if out is None:
+            study.write_csv(sys.stdout)
+        else:
+            print(f"Wrote {study.export_csv(out)} trials to {out}.")
 
-    with progress.status("Basics") as status:
-        result = basics.run(
-            seeds,
-            lambda text: status.update(f"Basics: {text}"),
-            basics.ILLUSTRATION,
-            basics.PROBLEMS,
-        )
+
+@app.command("import")
+def import_(
+    path: StudyPath, table: Annotated[Path, typer.Argument(help="CSV with a column `value`.")]
+) -> None:
+    """Take observations from a CSV file in: all, or none and a list of what is wrong.
+
+    Example: ebo import study.toml earlier.csv
+    """
+    with _opened(path) as study:
+        print(f"Took {study.import_csv(table)} observations in.")
+
+
+@app.command()
+def ask(
+    path: StudyPath,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many points.")] = 100,
+) -> None:
+    """Points to evaluate elsewhere, as CSV with the columns id and value, which is empty.
+
+    Example: ebo ask study.toml -n 100 > points.csv
+    """
+    with _opened(path) as study:
+        ids, X = study.ask_trials(n)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["id", *study.space.names, "value"])
+        for number, params in zip(ids.tolist(), study.space.to_dicts(X), strict=True):
+            writer.writerow([number, *params.values(), ""])
+
+
+@app.command()
+def tell(
+    path: StudyPath,
+    table: Annotated[Path, typer.Argument(help="CSV with the columns id and value.")],
+) -> None:
+    """Take the values of points that were asked for in; nan says that one failed.
+
+    Example: ebo tell study.ebo points.csv
+    """
+    from ebo.study.table import read_values
+
+    values = read_values(table)
+    with _opened(path) as study:
+        study.tell_trials(values)
+        print(f"Took {len(values)} values in; {study.counts()['waiting']} are still waited for.")
+
+
+@app.command()
+def report(
+    path: StudyPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path(
+        "report.html"
+    ),
+) -> None:
+    """One HTML file with the pictures, which opens without a network.
+
+    Example: ebo report study.ebo -o report.html
+    """
+    from ebo.study.report import write_report
+
+    with _opened(path, read_only=True) as study:
+        write_report(study.report_data(), out)
+    print(f"Wrote {out}.")
+
+
+def _opened(path: Path, read_only: bool = False) -> Study:
+    """The study of a file; one that is only described so far is made, unless just looked at."""
+    if path.suffix != ".toml":
+        return Study.open(path, read_only=read_only)
+    config = read_config(path)
+    return Study.open(config.study, read_only=True) if read_only else _created(config)
+
+
+def _created(config: Config) -> Study:
+    """The study that a TOML file describes, made if it is not there."""
+    return Study.create_or_open(
+        config.study,
+        config.space,
+        direction=config.direction,
+        seed=config.seed,
+        settings=config.settings,
+        **config.bounds,
+    )
+
+
+def _show(values: dict[str, Any], as_json: bool) -> None:
+    """A JSON object, or a table of two columns."""
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(values))
         return
-    shown = result["illustration"]
-    title = f"Illustration: regret over range, {shown['evaluations']} evaluations"
-    _print_rows(title, [*shown["seeds"], {"seed": "median", **shown["median_regret"]}])
-    rows = [
-        {
-            "problem": name,
-            **{key: case[key] for key in ("evaluations", "maximum", "ebo", "random", "sobol")},
-            "better than both": f"{case['better_than_both']} of {len(case['seeds'])}",
-        }
-        for name, case in result["problems"].items()
-    ]
-    _print_rows("Mean best value", rows)
-
-
-def _print_table(title: str, values: dict[str, Any]) -> None:
-    table = Table(title=title, show_header=False)
+    table = Table(show_header=False)
     for key, value in values.items():
-        parts = value.items() if isinstance(value, dict) else [("", value)]
-        for part, number in parts:
-            table.add_row(f"{key} {part}".strip(), _text(number))
+        text = f"{value:.8g}" if isinstance(value, float) else str(value)
+        table.add_row(_plain(key), _plain(text))
     Console().print(table)
 
 
-def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    table = Table(title=title)
-    for key in rows[0]:
-        table.add_column(key.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
-    Console().print(table)
+def _plain(text: str) -> Any:
+    """Text that is shown as it is, brackets and all."""
+    from rich.text import Text
+
+    return Text(text)
 
 
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def main() -> None:
-    """Entry point of the `ebo` command."""
-    app()
+def main() -> NoReturn:
+    """Entry point of the `ebo` command: mistakes end in a message, not in a traceback."""
+    try:
+        app(standalone_mode=True)
+    except (StudyError, ValueError, OSError) as error:
+        errors.print(f"error: {error}", style="red", markup=False)
+        sys.exit(1)
+    sys.exit(0)

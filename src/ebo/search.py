@@ -117,7 +117,7 @@ def _tries(x: Floats, reach: float, local: Local, order: Ints) -> Floats:
     Crossing is the paper's reading of evolutionary search (Section 3.6): under an additive model a
     block that is good in one point is good in another.
     """
-    rng, leaf, count = local.rng, local.leaf, local.settings.block_samples
+    rng, leaf, count = local.rng, local.leaf, 1 + local.settings.block_samples
     length = reach * SHORTEST ** rng.random((count, 1))
     P = x + length * (leaf.upper - leaf.lower) * rng.standard_normal((count, len(x)))
     for i in range(1, count // 4 if len(order) else 1):
@@ -161,7 +161,7 @@ def _log_uniform(n: int, rng: np.random.Generator) -> int:
 def _with_maxima(local: Local) -> Goal:
     """The goal with samples of the leaf's maximum, none of them below the best value."""
     model, goal, settings, rng = local.model, local.goal, local.settings, local.rng
-    P = np.concatenate([local.T, local.uniform(settings.block_samples)])
+    P = np.concatenate([local.T, local.snap(local.uniform(settings.block_samples))])
     mean, sd = model.predict(P)
     if settings.acquisition == "mes-gumbel":
         maxima = gumbel_maxima(mean, sd, MAXIMA, rng)

@@ -1,0 +1,200 @@
+"""A study described in TOML: objective, space, search, evaluation.
+
+Every mistake is reported with its key and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ebo.settings import Settings
+from ebo.space import Space
+from ebo.study.command import Command
+from ebo.study.describe import read_parameters, read_settings
+
+SECTIONS = ("study", "objective", "space", "search", "evaluate")
+OBJECTIVE = ("python", "command", "problem", "seed", "shell", "value", "vectorized", "direction")
+BOUNDS = ("upper_bound", "lower_bound")
+SEARCH = ("batch_size", "iterations", "initial", "seed", "preset")
+EVALUATE = ("workers", "how", "timeout", "retries", "stop_when_all_fail")
+
+ONE_OF = 'give one of python = "module:function", command = "..." or problem = "name"'
+
+STARTER = """\
+# A study: `ebo run {name}` starts it, or goes on where it stopped.
+
+[objective]
+# One of: a Python function "module:function", which gets a dict of parameters and returns a number;
+# a command that prints its value on the last line; or a problem that comes with ebo.
+python = "objective:evaluate"
+# command = "./simulate --gain {{gain}} --steps {{steps}}"
+# problem = "rover60"
+direction = "maximize"          # or "minimize"
+# upper_bound = 5.0             # a value that cannot be exceeded, if known (lower_bound: below)
+
+[space]                         # not needed with a problem
+gain = {{float = [1e-3, 1e1], log = true}}
+steps = {{int = [1, 50]}}
+mode = {{choices = ["slow", "fast"]}}
+
+[search]
+batch_size = 100                # evaluations proposed at once
+iterations = 20                 # batches, after the initial points
+# initial = 100                 # points of a Sobol sequence to begin with; one batch if left out
+seed = 0
+# preset = "paper"              # the algorithm as printed; or leave it, and change single settings:
+# leaf_size = 800
+
+[evaluate]
+# workers = 8                   # processes; as many as there are cores if left out
+# timeout = 60.0                # seconds; what takes longer is stopped and counts as failed
+# retries = 1                   # times that a failed evaluation is tried again
+"""
+
+
+class ConfigError(ValueError):
+    """A mistake in the TOML file; the message names the key and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a TOML file says."""
+
+    study: Path
+    space: Space
+    direction: str
+    bounds: dict[str, float]
+    vectorized: bool
+    settings: Settings
+    seed: int
+    run: dict[str, Any]  # batch_size, iterations, initial, workers, how, timeout, retries, ...
+    load: Callable[[], Callable[[Any], Any]]
+
+    def objective(self) -> Callable[[Any], Any]:
+        """The function to evaluate; only now is a module imported."""
+        try:
+            return self.load()
+        except (ValueError, TypeError) as error:
+            raise ConfigError(str(error)) from None
+
+
+def read_config(path: Path) -> Config:
+    """Read a TOML file; Python objectives are imported from its folder as well."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}; `ebo init {path}` writes one") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        return _config(data, path)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _config(data: Mapping[str, Any], path: Path) -> Config:
+    _known("section", data, SECTIONS)
+    parts = {name: _table(name, data.get(name, {})) for name in SECTIONS}
+    _known("[study]", parts["study"], ("file",))
+    objective, search, evaluate = parts["objective"], parts["search"], parts["evaluate"]
+    _known("[objective]", objective, (*OBJECTIVE, *BOUNDS))
+    names = tuple(field.name for field in fields(Settings))
+    _known("[search]", search, (*SEARCH, *names))
+    _known("[evaluate]", evaluate, EVALUATE)
+    load, space, known_bounds = _objective(objective, parts["space"], path)
+    settings = read_settings(
+        {key: value for key, value in search.items() if key in names},
+        preset=search.get("preset", "default"),
+    )
+    run = {key: search[key] for key in ("batch_size", "iterations", "initial") if key in search}
+    bounds = {key: objective[key] for key in BOUNDS if key in objective}
+    return Config(
+        study=path.parent / parts["study"].get("file", path.with_suffix(".ebo").name),
+        space=space,
+        direction=objective.get("direction", "maximize"),
+        bounds=bounds or known_bounds,
+        vectorized=bool(objective.get("vectorized", "problem" in objective)),
+        settings=settings,
+        seed=search.get("seed", 0),
+        run={**run, **evaluate},
+        load=load,
+    )
+
+
+def _objective(
+    table: Mapping[str, Any], space: Mapping[str, Any], path: Path
+) -> tuple[Callable[[], Callable[[Any], Any]], Space, dict[str, float]]:
+    """How to get the function, its space, and its bounds where a problem has them."""
+    given = [key for key in ("python", "command", "problem") if key in table]
+    if len(given) > 1:
+        raise ValueError(f"[objective] has {' and '.join(given)}; {ONE_OF}")
+    kind = given[0] if given else ""
+    target = table.get(kind, "")
+    if not isinstance(target, str):
+        raise ValueError(f"[objective] {kind} is {target!r}; give a string")
+    if kind == "problem":
+        from ebo.bench import problems
+
+        if space:
+            raise ValueError("[space] is given, but a problem has its own; leave one of them out")
+        problem = problems.get(target, seed=table.get("seed", 0))
+        return lambda: problem, problem.space, {"upper_bound": problem.upper_bound}
+    if not space:
+        raise ValueError("[space] is empty; give the parameters to search")
+    parameters = Space(read_parameters(space))
+    if kind == "python":
+        return lambda: _imported(target, path.parent), parameters, {}
+    if not kind:  # points are evaluated elsewhere, by `ebo ask` and `ebo tell`
+        return _nothing, parameters, {}
+    command = Command(
+        target, value=table.get("value", "last line"), shell=bool(table.get("shell", False))
+    )
+    command.check(parameters.names)
+    return lambda: command, parameters, {}
+
+
+def _nothing() -> Callable[[Any], Any]:
+    raise ValueError(f"[objective] has nothing to evaluate; {ONE_OF}")
+
+
+def _imported(target: str, folder: Path) -> Callable[[Any], Any]:
+    """The function "module:function", searched for in the TOML file's folder too."""
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise ValueError(f'[objective] python is {target!r}; give "module:function"')
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(
+            f"[objective] python: cannot import {module_name!r} ({error}); it is looked for in "
+            f"{folder.resolve()} and where Python looks"
+        ) from None
+    finally:
+        sys.path.pop(0)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ValueError(f"[objective] python: module {module_name!r} has no function {name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def _table(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} is {value!r}; give a section [{name}]")
+    return value
+
+
+def _known(where: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+    """Refuse keys that nobody reads, showing what was probably meant."""
+    for key in table:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(allowed)}"
+            raise ValueError(f"{where} {key!r} is not known; {hint}")

@@ -1,0 +1,440 @@
+"""A study: an optimisation that lasts, in one file.
+
+`Study.run` is the loop of Alg. 1 with every step written down before the next is made: a batch is
+stored, with what the optimizer needs to go on, before any of it is evaluated, and each value as it
+comes. So a process that is killed at any instant loses no value that has come, and the next `run`
+goes on from there as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebo.maximize import Result, check_count, make_result
+from ebo.optimizer import Learned, Optimizer
+from ebo.progress import progress_bar
+from ebo.settings import Settings
+from ebo.space import Space
+from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
+from ebo.study.evaluate import INTERRUPTED, Evaluation, evaluator
+from ebo.study.report_data import ReportData
+from ebo.study.store import Finish, Store, StudyError, TrialState
+from ebo.study.summary import all_failed
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+STATES = {str(state): state for state in TrialState}
+
+
+class AllFailedError(StudyError):
+    """A whole batch failed; the message has the counts and the most frequent errors."""
+
+
+class Study:
+    """Observations and the optimizer's state in a file; made by `create` or `open`."""
+
+    def __init__(self, store: Store) -> None:
+        meta = store.meta
+        self._store = store
+        self.path = store.path
+        self.space = read_space(meta["space"])
+        self.direction: str = meta["direction"]
+        self.settings = read_settings(meta["settings"])
+        self.seed: int = meta["seed"]
+        self.bounds: dict[str, float] = meta["bounds"]
+        self._optimizer: Optimizer | None = None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        space: Space,
+        *,
+        direction: str = "maximize",
+        upper_bound: float | None = None,
+        lower_bound: float | None = None,
+        seed: int = 0,
+        settings: Settings | None = None,
+    ) -> Self:
+        """A new study in a new file; see `Optimizer` for what the options mean."""
+        settings = Settings() if settings is None else settings
+        # The optimizer checks them all, before there is a file.
+        Optimizer(
+            space,
+            seed=seed,
+            direction=direction,
+            upper_bound=upper_bound,
+            lower_bound=lower_bound,
+            settings=settings,
+        )
+        given = {"upper_bound": upper_bound, "lower_bound": lower_bound}
+        meta = {
+            "space": describe_space(space),
+            "direction": direction,
+            "bounds": {name: float(value) for name, value in given.items() if value is not None},
+            "seed": int(seed),
+            "settings": describe_settings(settings),
+        }
+        return cls(Store.create(Path(path), space.dims, meta))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
+        """A study that exists; `read_only` to look at it while another process writes."""
+        return cls(Store.open(Path(path), read_only=read_only))
+
+    @classmethod
+    def create_or_open(
+        cls,
+        path: str | os.PathLike[str],
+        space: Space,
+        *,
+        direction: str = "maximize",
+        upper_bound: float | None = None,
+        lower_bound: float | None = None,
+        seed: int = 0,
+        settings: Settings | None = None,
+    ) -> Self:
+        """A new study; or the one that is there, if it was made with the same."""
+        settings = Settings() if settings is None else settings
+        bounds = {"upper_bound": upper_bound, "lower_bound": lower_bound}
+        if not Path(path).exists():
+            return cls.create(
+                path, space, direction=direction, seed=seed, settings=settings, **bounds
+            )
+        study = cls.open(path)
+        wanted = {
+            "space": (space, study.space),
+            "direction": (direction, study.direction),
+            "seed": (seed, study.seed),
+            "bounds": ({k: v for k, v in bounds.items() if v is not None}, study.bounds),
+            "settings": (settings, study.settings),
+        }
+        for name, (given, stored) in wanted.items():
+            if given != stored:
+                study.close()
+                raise StudyError(
+                    f"{path} was made with another {name}: it has {stored!r}, now given is "
+                    f"{given!r}. Give the same, or another file"
+                )
+        return study
+
+    def close(self) -> None:
+        """Let go of the file; it can be opened again."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return sum(self._store.counts().values())
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer, with all that is known."""
+        if self._optimizer is None:
+            self._optimizer = self._restored()
+        return self._optimizer
+
+    def ask(self, n: int) -> Floats:
+        """n points (n, D) to evaluate next, which are waited for from now on."""
+        return self.ask_trials(n)[1]
+
+    def ask_trials(self, n: int) -> tuple[Ints, Floats]:
+        """The same with the trials' numbers, (n,), for `tell_trials`."""
+        optimizer = self.optimizer
+        before = len(optimizer.history)
+        X = optimizer.ask(n)
+        info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
+        try:
+            ids = self._store.add_batch(X, optimizer.state, info)
+        except BaseException:
+            self._optimizer = None  # what is in memory is ahead of the file: read it anew
+            raise
+        return ids, X
+
+    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
+        """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
+        from ebo.observations import check_values
+
+        points = self.space.check(X)
+        values = check_values(y, len(points))
+        ids, waiting = self._store.waiting()
+        open_ids: dict[bytes, list[int]] = {}
+        for i, x in zip(ids.tolist(), waiting, strict=True):
+            open_ids.setdefault((x + 0.0).tobytes(), []).append(i)
+        asked: dict[int, float] = {}
+        others = []
+        for row, x in enumerate(points):
+            waits = open_ids.get((x + 0.0).tobytes())
+            if waits:
+                asked[waits.pop(0)] = float(values[row])
+            else:
+                others.append(row)
+        self.tell_trials(asked)
+        if others:
+            self._add_told(points[others], values[others])
+
+    def tell_trials(self, values: Mapping[int, float]) -> None:
+        """Values of waiting trials by their number; NaN says that one failed."""
+        if not values:
+            return
+        now = time.time()
+        told = {
+            i: Evaluation("done", value, "", now, now, 1)
+            if np.isfinite(value)
+            else Evaluation("failed", np.nan, "told as failed", now, now, 1)
+            for i, value in values.items()
+        }
+        self._finish(told)
+
+    def best(self) -> tuple[Any, float]:
+        """The best point, a dict or an array as the objective takes it, and its value."""
+        x, value = self.optimizer.best()
+        return (self.space.to_dicts(x[None, :])[0] if self.space.named else x), value
+
+    def structure(self) -> Learned:
+        """The groups and cuts learned, and how sure they are."""
+        return self.optimizer.structure()
+
+    def counts(self) -> dict[str, int]:
+        """Number of trials by state."""
+        return {str(state): count for state, count in self._store.counts().items()}
+
+    def report_data(self) -> ReportData:
+        """What a report shows."""
+        columns = self._store.trials()
+        learned = self.structure() if self.optimizer.state.structure is not None else None
+        names = np.array([str(state) for state in TrialState], dtype=object)
+        bounds = list(self.bounds.values())
+        return ReportData(
+            title=Path(self.path).stem,
+            direction=self.direction,
+            names=self.space.names,
+            parameters=tuple(self.space.parameters.values()),
+            X=columns["X"],
+            value=columns["value"],
+            state=names[columns["state"]],
+            batch=columns["batch"],
+            started=columns["started"],
+            finished=columns["finished"],
+            ids=columns["id"],
+            errors=self._store.errors(),
+            upper_bound=bounds[0] if bounds else None,
+            upper_bound_known=bool(bounds),
+            settings=self.settings.as_dict(),
+            certainty=None if learned is None else learned.certainty,
+            groups=() if learned is None else learned.groups,
+            cuts={} if learned is None else learned.cuts,
+            iterations=self.iterations(),
+            generated=datetime.now(),
+            version=version("ebo"),
+        )
+
+    def trials(self) -> dict[str, NDArray[Any]]:
+        """All trials as columns: id, batch, state, value, times, and one for each parameter.
+
+        `pandas.DataFrame(study.trials())` makes a table of them.
+        """
+        columns = self._store.trials()
+        X = columns.pop("X")
+        names = np.array([str(TrialState(s)) for s in range(len(TrialState))], dtype=object)
+        table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
+        for d, (name, parameter) in enumerate(self.space.parameters.items()):
+            choices = getattr(parameter, "choices", None)
+            column = X[:, d]
+            if choices is not None:
+                kinds = np.empty(len(choices), dtype=object)
+                kinds[:] = choices
+                table[name] = kinds[column.astype(np.int64)]
+            else:
+                table[name] = column
+        return table
+
+    def iterations(self) -> list[dict[str, Any]]:
+        """What every `ask` did: the fields of `ebo.Iteration`, z and density."""
+        return self._store.iterations()
+
+    def trial(self, number: int) -> dict[str, Any]:
+        """All about one trial; its parameters are the entry `params`."""
+        trial = self._store.trial(number)
+        params = self.space.to_dicts(trial.x[None, :])[0]
+        about = {key: value for key, value in vars(trial).items() if key != "x"}
+        about = {
+            key: getattr(trial, key) for key in ("id", "batch", "value", "started", "finished")
+        }
+        state = {"state": str(trial.state), "attempts": trial.attempts, "error": trial.error}
+        return {**about, **state, "params": params}
+
+    def run(
+        self,
+        f: Callable[[Any], Any],
+        *,
+        batch_size: int = 100,
+        iterations: int = 20,
+        initial: int | None = None,
+        vectorized: bool = False,
+        workers: int | Executor | None = None,
+        how: str = "processes",
+        timeout: float | None = None,
+        retries: int = 0,
+        stop_when_all_fail: bool = True,
+        callback: Callable[[Study], bool | None] | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """Evaluate until the study has `initial` points and `iterations` batches.
+
+        Batches of earlier runs count, so that a run that was interrupted goes on, and a finished
+        one has nothing left to do. Data imported before the first batch take the place of the
+        initial points. See `ebo.maximize` for f, and `ebo.study.evaluate` for how it is called.
+        """
+        check_count("batch_size", batch_size, 1)
+        check_count("iterations", iterations, 0)
+        first = batch_size if initial is None else initial
+        check_count("initial", first, 1)
+        self._store.reset_running()
+        sizes = self._sizes(first, batch_size, iterations)
+        with (
+            progress_bar(len(self) + sum(sizes), progress) as bar,
+            evaluator(
+                f,
+                workers=workers,
+                how="vectorized" if vectorized else how,
+                timeout=timeout,
+                retries=retries,
+            ) as evaluate,
+        ):
+            bar(len(self) - len(self._store.waiting()[0]), self.optimizer)
+            for size in [0, *sizes]:  # first what an earlier run left waiting
+                ids, X = self.ask_trials(size) if size else self._store.waiting()
+                if not len(ids):
+                    continue
+                finished = self._evaluate(evaluate, ids, X, bar)
+                error = all_failed(list(finished.values()))
+                if error and stop_when_all_fail:
+                    raise AllFailedError(f"{error}, or run with stop_when_all_fail=False")
+                if callback is not None and callback(self):
+                    break
+        return make_result(self.optimizer)
+
+    def import_csv(self, path: str | os.PathLike[str]) -> int:
+        """Add observations of a CSV file with a column for each parameter and `value`.
+
+        All of them or, with the lines that are wrong, none.
+        """
+        from ebo.study.table import read_csv
+
+        X, y = read_csv(Path(path), self.space)
+        self._add_told(X, y)
+        return len(y)
+
+    def export_csv(self, path: str | os.PathLike[str]) -> int:
+        """Write all trials to a CSV file; returns how many."""
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            return self.write_csv(file)
+
+    def write_csv(self, file: TextIO) -> int:
+        """The same to an open file."""
+        table = self.trials()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
+        return len(table["id"])
+
+    def _restored(self) -> Optimizer:
+        """An optimizer as it was when the last batch was stored."""
+        optimizer = Optimizer(
+            self.space,
+            seed=self.seed,
+            direction=self.direction,
+            upper_bound=self.bounds.get("upper_bound"),
+            lower_bound=self.bounds.get("lower_bound"),
+            settings=self.settings,
+        )
+        columns = self._store.trials()
+        told = columns["state"] >= TrialState.DONE
+        waiting = ~told
+        errors = self._store.errors(columns["id"][columns["state"] == TrialState.LOST])
+        told[[i for i, error in errors.items() if error == INTERRUPTED]] = False  # nothing known
+        optimizer.tell(columns["X"][told], columns["value"][told])
+        optimizer.restore(self._store.state(), columns["X"][waiting])
+        return optimizer
+
+    def _add_told(self, X: Floats, y: Floats) -> None:
+        """Store observations that were not asked for, then tell the optimizer."""
+        optimizer = self.optimizer  # read before the file changes: nothing is told twice
+        self._store.add_told(X, y, time=time.time())
+        optimizer.tell(X, y)
+
+    def _evaluate(
+        self, evaluate: Any, ids: Ints, X: Floats, bar: Callable[[int, Optimizer], None]
+    ) -> dict[int, Evaluation]:
+        """Evaluate waiting trials, and store each value as it comes."""
+        points: Any = self.space.to_dicts(X) if self.space.named else X.copy()
+        finished: dict[int, Evaluation] = {}
+
+        def take(results: Sequence[tuple[int, Evaluation]]) -> None:
+            new = {int(ids[index]): evaluation for index, evaluation in results}
+            self._finish(new)
+            finished.update(new)
+            bar(len(new), self.optimizer)
+
+        self._store.start(ids, time.time())
+        try:
+            for index, evaluation in evaluate.evaluate(points):
+                take([(index, evaluation)])
+        except KeyboardInterrupt:
+            with suppress(KeyboardInterrupt):
+                take(evaluate.interrupt())
+            raise
+        return finished
+
+    def _finish(self, evaluations: Mapping[int, Evaluation]) -> None:
+        """Store evaluations of waiting trials, then tell the optimizer."""
+        optimizer = self.optimizer  # read before the file changes: nothing is told twice
+        X = self._store.finish(
+            Finish(
+                number,
+                STATES[e.state],
+                e.value if e.state == "done" else None,
+                e.started,
+                e.finished,
+                e.attempts,
+                e.error or None,
+            )
+            for number, e in evaluations.items()
+        )
+        told = [e.error != INTERRUPTED for e in evaluations.values()]
+        values = np.array([e.value for e in evaluations.values()], dtype=np.float64)
+        optimizer.tell(X[told], values[told])
+
+    def _sizes(self, initial: int, batch_size: int, iterations: int) -> list[int]:
+        """Sizes of the batches that are still to be asked."""
+        asked = self._store.state().asked
+        planned = [batch_size] * iterations
+        if not self._store.begins_with_data():
+            planned.insert(0, initial)
+        return planned[asked:]

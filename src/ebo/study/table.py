@@ -1,0 +1,154 @@
+"""Observations in CSV files: a column for each parameter, `value`, and perhaps `id` and others.
+
+A file is read whole before anything is done with it. All mistakes are reported by line, the first
+few in full; then nothing is taken in.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebo.space import Categorical, Float, Int, Parameter, Space
+
+Floats = NDArray[np.float64]
+
+SHOWN = 10  # mistakes shown in full
+MOST_COLUMNS = 10_000
+FAILED = ("", "nan", "none", "failed")  # of a value, in any case
+
+
+class TableError(ValueError):
+    """A CSV file that cannot be used; the message lists the lines."""
+
+
+def read_csv(path: Path, space: Space) -> tuple[Floats, Floats]:
+    """Points (n, D) and values (n,) of a CSV file; an empty value, or nan, is a failure."""
+    rows = read_rows(path, (*space.names, "value"))
+    mistakes: list[str] = []
+    points, values = [], []
+    for line, row in rows:
+        x = [
+            _entry(line, name, parameter, row[name], mistakes)
+            for name, parameter in space.parameters.items()
+        ]
+        points.append(x)
+        values.append(value_of(line, row["value"], mistakes))
+    complain(path, mistakes)
+    X = np.array(points, dtype=np.float64).reshape(len(points), space.dims)
+    return space.check(X), np.array(values, dtype=np.float64)
+
+
+def read_values(path: Path) -> dict[int, float]:
+    """Values by number, of a CSV file with columns `id` and `value`; empty ones are left out."""
+    mistakes: list[str] = []
+    values: dict[int, float] = {}
+    for line, row in read_rows(path, ("id", "value")):
+        if not row["value"].strip():
+            continue
+        value = value_of(line, row["value"], mistakes)
+        try:
+            number = int(row["id"])
+        except ValueError:
+            mistakes.append(f"line {line}: id is {row['id'][:40]!r}; give a whole number")
+            continue
+        if number in values:
+            mistakes.append(f"line {line}: id {number} is there twice")
+        values[number] = value
+    complain(path, mistakes)
+    return values
+
+
+def read_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, Mapping[str, str]]]:
+    """The rows with their lines, after checking the header for the columns that are needed."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            _check_header(path, header, needed)
+            rows: list[tuple[int, Mapping[str, str]]] = []
+            for fields in reader:
+                if not fields:
+                    continue
+                if len(fields) != len(header):
+                    raise TableError(
+                        f"{path}, line {reader.line_num}: {len(fields)} fields for "
+                        f"{len(header)} columns"
+                    )
+                rows.append((reader.line_num, dict(zip(header, fields, strict=True))))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TableError(f"{path}: {error}") from None
+    if not rows:
+        raise TableError(f"{path} has no rows below its header")
+    return rows
+
+
+def value_of(line: int, text: str, mistakes: list[str]) -> float:
+    """A value of the objective; what is empty, nan or not finite has failed."""
+    stripped = text.strip()
+    if stripped.lower() in FAILED:
+        return math.nan
+    try:
+        return float(stripped)
+    except ValueError:
+        mistakes.append(f"line {line}: value is {text[:40]!r}; give a number, or nan if it failed")
+        return math.nan
+
+
+def complain(path: Path, mistakes: list[str]) -> None:
+    """Raise if there are mistakes."""
+    if mistakes:
+        more = f"\n... and {len(mistakes) - SHOWN} more" if len(mistakes) > SHOWN else ""
+        listed = "\n".join(mistakes[:SHOWN])
+        raise TableError(f"{path}: nothing was taken in, because of\n{listed}{more}")
+
+
+def _check_header(path: Path, header: list[str], needed: tuple[str, ...]) -> None:
+    if len(header) > MOST_COLUMNS:
+        raise TableError(f"{path} has {len(header)} columns; at most {MOST_COLUMNS} are read")
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise TableError(
+            f"{path}: line 1 lacks the column{'s' * (len(missing) > 1)} "
+            f"{', '.join(map(repr, missing[:SHOWN]))}; it has {', '.join(header[:SHOWN]) or 'none'}"
+        )
+    repeated = {name for name in needed if header.count(name) > 1}
+    if repeated:
+        raise TableError(f"{path}: line 1 has the column {sorted(repeated)[0]!r} more than once")
+
+
+def _entry(line: int, name: str, parameter: Parameter, text: str, mistakes: list[str]) -> float:
+    """One parameter of a row as a number of X; a mistake is noted and gives NaN."""
+    if isinstance(parameter, Categorical):
+        for index, choice in enumerate(parameter.choices):
+            if text == str(choice):
+                return float(index)
+        mistakes.append(
+            f"line {line}: {name} is {text[:40]!r}; give one of "
+            f"{', '.join(str(choice) for choice in parameter.choices[:SHOWN])}"
+        )
+        return math.nan
+    return _number(line, name, parameter, text, mistakes)
+
+
+def _number(line: int, name: str, parameter: Float | Int, text: str, mistakes: list[str]) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        mistakes.append(f"line {line}: {name} is {text[:40]!r}; give a number")
+        return math.nan
+    slack = 1e-9 * (parameter.high - parameter.low) if isinstance(parameter, Float) else 0.0
+    if not parameter.low - slack <= value <= parameter.high + slack:
+        mistakes.append(
+            f"line {line}: {name} is {text[:40]}, outside [{parameter.low}, {parameter.high}]"
+        )
+        return math.nan
+    if isinstance(parameter, Int) and value != math.floor(value):
+        mistakes.append(f"line {line}: {name} is {text[:40]}; give a whole number")
+        return math.nan
+    return value
