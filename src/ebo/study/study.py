@@ -317,8 +317,9 @@ class Study:
         check_count("initial", first, 1)
         self._store.reset_running()
         sizes = self._sizes(first, batch_size, iterations)
+        waiting = self._store.waiting()[0]
         with (
-            progress_bar(len(self) + sum(sizes), progress) as bar,
+            progress_bar(len(self) + sum(sizes), progress, len(self) - len(waiting)) as bar,
             evaluator(
                 f,
                 workers=workers,
@@ -327,7 +328,6 @@ class Study:
                 retries=retries,
             ) as evaluate,
         ):
-            bar(len(self) - len(self._store.waiting()[0]), self.optimizer)
             for size in [0, *sizes]:  # first what an earlier run left waiting
                 ids, X = self.ask_trials(size) if size else self._store.waiting()
                 if not len(ids):
