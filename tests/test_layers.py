@@ -8,7 +8,16 @@ from pathlib import Path
 import ebo
 
 ROOT = Path(ebo.__file__).parent
-UPPER = ("ebo.cli", "ebo.bench", "typer", "rich", "matplotlib", "concurrent", "multiprocessing")
+UPPER = (
+    "ebo.cli",
+    "ebo.bench",
+    "ebo.study",
+    "typer",
+    "rich",
+    "matplotlib",
+    "concurrent",
+    "multiprocessing",
+)
 
 
 def imports(path: Path) -> set[str]:

@@ -118,6 +118,24 @@ def bench_basics(
     _print_rows("Mean best value", rows)
 
 
+@bench.command("store")
+def bench_store(as_json: AsJson = False) -> None:
+    """A million trials written and loaded, and Optuna's storages beside: about ten minutes.
+
+    Example: ebo bench store --json
+    """
+    from ebo.bench import store
+
+    with progress.status("Store") as status:
+        result = store.run(lambda text: status.update(f"Store: {text}"))
+    if as_json:
+        print(json.dumps(result))
+        return
+    optuna = result.pop("optuna")
+    _print_table("Store", result)
+    _print_table("Beside Optuna", optuna if isinstance(optuna, dict) else {"optuna": optuna})
+
+
 def _print_table(title: str, values: dict[str, Any]) -> None:
     table = Table(title=title, show_header=False)
     for key, value in values.items():
