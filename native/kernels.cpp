@@ -3,6 +3,7 @@
 #include "kernels.hpp"
 
 #include "likelihood.hpp"
+#include "limits.hpp"
 #include "separations.hpp"
 
 #define EBO_PASTE(a, b) a##b
@@ -27,6 +28,7 @@ const Kernels EBO_TABLE(EBO_ISA) = {
     separations_by_cells,
     separations_by_tiles,
     separations_by_limit,
+    add_similarity,
 };
 
 }  // namespace ebo

@@ -65,6 +65,15 @@ inline uint64_t layer_mask(int layers, int w) {
   return count >= 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
 }
 
+// Points for a limit kernel, in single precision.
+struct LimitPoints {
+  bool laplace;                // or hat
+  const float* cuts;           // of each dimension
+  const uint8_t* categorical;  // of each: similar only where equal
+  const float* T;              // [dim][column]
+  size_t columns, stride;      // used, and from one dimension to the next
+};
+
 struct Kernels {
   const char* name;
   Shape interleaved;  // one lane per candidate: small blocks
@@ -111,6 +120,11 @@ struct Kernels {
   // or exp(-|x - x'|) (Laplace), or negative for a pair that is always apart.
   void (*separations_by_limit)(Family family, Shape shape, size_t pairs, const double* base,
                                const int* cuts, double* out);
+
+  // row[column] += scale times the similarity of a point p [dim] in the dimensions of a group;
+  // work: as long as the row.
+  void (*add_similarity)(const LimitPoints& points, const float* p, const int64_t* group,
+                         size_t dims, float scale, float* work, float* row);
 };
 
 extern const Kernels kernels_baseline;

@@ -11,7 +11,6 @@
 
 #include "collisions.hpp"
 #include "gibbs.hpp"
-#include "limits.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -129,26 +128,41 @@ NB_MODULE(native, m) {
       "a"_a, "b"_a, "Layers on which points share the cell: cells (dims, points, layers) of each.");
   m.def(
       "limit_gram",
-      [](bool laplace, Floats P, Floats T, size_t columns, Numbers group, Rates cuts,
-         Mask categorical, float scale) {
-        const size_t rows = P.shape(0), dims = P.shape(1);
+      [](bool laplace, Floats P, Floats T, size_t columns, Numbers members, Numbers ends,
+         Rates cuts, Mask categorical, float scale) {
+        static const Kernels& kernels = choose();
+        const size_t rows = P.shape(0), dims = P.shape(1), groups = ends.shape(0);
         if (T.shape(0) != dims || cuts.shape(0) != dims || categorical.shape(0) != dims ||
             columns > T.shape(1))
           throw nb::value_error("arrays of different dimensions");
-        for (size_t g = 0; g < group.shape(0); ++g)
-          if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
+        int64_t begin = 0;
+        for (size_t m = 0; m < groups; begin = ends.data()[m++])
+          if (ends.data()[m] < begin || ends.data()[m] > int64_t(members.shape(0)))
+            throw nb::value_error("groups must end one after the other");
+        for (size_t g = 0; g < members.shape(0); ++g)
+          if (members.data()[g] < 0 || members.data()[g] >= int64_t(dims))
             throw nb::value_error("a group has a dimension that is not there");
-        std::vector<float> out(rows * columns);
+        std::vector<float> out(rows * columns), work(columns);
         {
           nb::gil_scoped_release release;
-          limit_gram(laplace, P.data(), rows, dims, T.data(), columns, T.shape(1), group.data(),
-                     group.shape(0), cuts.data(),
-                     reinterpret_cast<const uint8_t*>(categorical.data()), scale, out.data());
+          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+          const LimitPoints points{laplace, cuts.data(), mask, T.data(), columns, T.shape(1)};
+          for (size_t i = 0; i < rows; ++i) {
+            size_t first = 0;
+            for (size_t m = 0; m < groups; ++m) {
+              const size_t end = size_t(ends.data()[m]);
+              kernels.add_similarity(points, P.data() + i * dims, members.data() + first,
+                                     end - first, scale, work.data(), out.data() + i * columns);
+              first = end;
+            }
+          }
         }
         return to_array(std::move(out), {rows, columns});
       },
-      "laplace"_a, "P"_a, "T"_a, "columns"_a, "group"_a, "cuts"_a, "categorical"_a, "scale"_a,
-      "One group's part of a limit kernel, times scale: points P (rows, dims), T (dims, columns).");
+      "laplace"_a, "P"_a, "T"_a, "columns"_a, "members"_a, "ends"_a, "cuts"_a, "categorical"_a,
+      "scale"_a,
+      "Sum over groups of a limit kernel, times scale: points P (rows, dims), T (dims, columns); "
+      "members are the groups' dimensions one after the other, ends where each ends.");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

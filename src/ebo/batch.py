@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.tilegp.kernel import Limit, members
+from ebo.tilegp.kernel import Limit, LimitRows, members
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMALLEST = np.finfo(np.float64).tiny
 LEAST_SHARE = 0.04  # of all candidates
-LEAST_VARIANCE = 1e-9  # of a candidate that equals a chosen point
+LEAST_VARIANCE = 1e-6  # of a candidate that equals a chosen point, in single precision
 
 
 def budget(volume: Floats, best: Floats, total: int) -> Ints:
@@ -84,7 +84,8 @@ def select(
     taken = len(pending)
     groups = members(z)
     total = min(taken + batch_size, len(points))
-    rows = np.empty((total, len(points)))
+    kernel_row = LimitRows(kernel, cuts, points.T)
+    rows = np.empty((total, len(points)), dtype=np.float32)
     variance = np.ones(len(points))
     score = np.concatenate([np.zeros(taken), np.maximum(value, -1e300)])  # above what is taken
     free = np.ones(len(points), dtype=np.bool_)
@@ -93,10 +94,7 @@ def select(
     for b in range(total):
         gain = np.where(free, np.log(variance) + score, -np.inf)
         i = b if b < taken else int(gain.argmax())
-        kappa = np.zeros(len(points))
-        for group in groups:
-            kappa += kernel.group_gram(points[i : i + 1], points, group, cuts)[0]
-        kappa /= len(groups)
+        kappa = kernel_row(points[i : i + 1], groups, 1.0 / len(groups), len(points))[0]
         rows[b] = (kappa - rows[:b, i] @ rows[:b]) / np.sqrt(variance[i])
         variance = np.maximum(variance - rows[b] ** 2, LEAST_VARIANCE)
         free[i] = False

@@ -32,9 +32,10 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ebo import native
 from ebo.tilegp.box import Bools, Floats, Ints, as_points
 
 MOST_CUTS = 10**9  # narrower cells would be lost in the rounding of t
@@ -119,6 +120,32 @@ class Laplace(Limit):
     def profile(self, distance: Floats) -> Floats:
         """exp(-distance)."""
         return np.exp(-distance)
+
+
+class LimitRows:
+    """Rows of a limit kernel to many points T, given as (D, n), in single precision by the core."""
+
+    def __init__(self, kernel: Limit, cuts: ArrayLike, T: Floats) -> None:
+        self.T = T.astype(np.float32)
+        self._laplace = isinstance(kernel, Laplace)
+        self._cuts = np.ascontiguousarray(cuts, dtype=np.float32)
+        self._categorical = check_mask(kernel.categorical, len(T))
+
+    def __call__(
+        self, P: Floats, groups: list[Ints], scale: float, columns: int
+    ) -> NDArray[np.float32]:
+        """Sum over groups of their similarity, times scale, of P and the first columns of T."""
+        return native.limit_gram(
+            self._laplace,
+            P.astype(np.float32),
+            self.T,
+            columns,
+            np.concatenate(groups),
+            np.cumsum([len(group) for group in groups]),
+            self._cuts,
+            self._categorical,
+            scale,
+        )
 
 
 def cell_gram(codes: Codes, T: Floats, T2: Floats, groups: list[Ints], layers: int) -> Floats:

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from ebo import native
-from ebo.tilegp.kernel import Kernel, Laplace, Limit, members
+from ebo.tilegp.kernel import Kernel, Limit, LimitRows, members
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,29 +75,27 @@ class Moves:
         n, dims = posterior.T.shape
         self._T = np.zeros((dims, n + room))
         self._T[:, :n] = posterior.T.T
-        self._T_single = self._T.astype(np.float32)
+        kernel = posterior.kernel
+        # Kernels with cells must see which cell a point is in, so that nothing is rounded for them.
+        self._rows = (
+            LimitRows(kernel, posterior.cuts, self._T) if isinstance(kernel, Limit) else None
+        )
         self._inverse = np.zeros((n + room, n + room), dtype=np.float32)
         self._inverse[:n, :n] = posterior.inverse
         self._w = np.zeros(n + room, dtype=np.float32)
         self._w[:n] = posterior.w
         self._length = n
-        self._cuts = posterior.cuts.astype(np.float32)
-        mask = posterior.kernel.categorical
-        self._categorical = np.zeros(dims, dtype=np.bool_) if mask is None else mask
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
-        kappa = np.zeros((1, self._length), dtype=np.float32)
-        for group in self._posterior.groups:
-            kappa += self._kappa(group, x[None, :])
-        v: Singles = self._whiten(kappa)[0]
+        v: Singles = self._whiten(self._kappa(self._posterior.groups, x[None, :]))[0]
         return v
 
     def vary(self, m: int, v: Singles, P: Floats) -> tuple[Floats, Floats, Singles]:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
         replaced by those of the points P.
         """
-        part = self._whiten(self._kappa(self._posterior.groups[m], P))
+        part = self._whiten(self._kappa([self._posterior.groups[m]], P))
         part += v - part[0]
         mean = part @ self._w[: self._length]
         return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
@@ -108,28 +105,22 @@ class Moves:
         n = self._length
         noise = max(self._posterior.noise, ADDED_NOISE)
         pivot = np.sqrt(1.0 + noise - min(float(v @ v), 1.0))
-        self._T[:, n] = self._T_single[:, n] = x
+        self._T[:, n] = x
+        if self._rows is not None:
+            self._rows.T[:, n] = x
         self._inverse[n, :n] = -(v @ self._inverse[:n, :n]) / pivot
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
 
-    def _kappa(self, group: Ints, P: Floats) -> Singles:
-        """One group's part of the kernel, (S, n)."""
+    def _kappa(self, groups: list[Ints], P: Floats) -> Singles:
+        """The part that some groups have in the kernel, (S, n)."""
         posterior, n = self._posterior, self._length
-        kernel, share = posterior.kernel, 1.0 / len(posterior.groups)
-        if isinstance(kernel, Limit):
-            return native.limit_gram(
-                isinstance(kernel, Laplace),
-                P.astype(np.float32),
-                self._T_single,
-                n,
-                group,
-                self._cuts,
-                self._categorical,
-                share,
-            )
-        # Others must see which cell a point is in, so that its coordinates are not rounded.
-        kappa = kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
+        share = 1.0 / len(posterior.groups)
+        if self._rows is not None:
+            return self._rows(P, groups, share, n)
+        kappa = np.zeros((len(P), n))
+        for group in groups:
+            kappa += posterior.kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
         return (share * kappa).astype(np.float32)
 
     def _whiten(self, kappa: Singles) -> Singles:

@@ -1,0 +1,154 @@
+"""The command `ebo bench compare`, and its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+PROBLEMS = "rover60,push14,add50"
+METHODS = "ebo,cem,cma,de,random"
+
+
+def register(bench: typer.Typer) -> None:
+    """Add the command to those of `ebo bench`."""
+    bench.command("compare")(bench_compare)
+
+
+def bench_compare(
+    problems: Annotated[
+        str, typer.Option(help="Names, with commas between; your own as module:factory.")
+    ] = PROBLEMS,
+    methods: Annotated[
+        str, typer.Option(help="Names, with commas between; your own as module:factory.")
+    ] = METHODS,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method on each problem.")] = 3,
+    initial: Annotated[
+        int | None,
+        typer.Option(min=1, help="Random points to begin with; by default 2000 (rover) or 1000."),
+    ] = None,
+    batches: Annotated[int, typer.Option(min=1, help="Batches after those.")] = 40,
+    batch_size: Annotated[int, typer.Option(min=1, help="Evaluations a batch.")] = 100,
+    obstacles: Annotated[
+        Path | None, typer.Option(help="CSV of the centres of a rover's obstacles.")
+    ] = None,
+    problem_seed: Annotated[int, typer.Option(min=0, help="Seed of layouts and functions.")] = 0,
+    upper_bound: Annotated[
+        bool, typer.Option(help="Whether methods are told the problem's upper bound.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, one run each at a time.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of results and pictures.")] = Path(
+        "out/compare"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Methods on problems with the same first points: best values, ranks, seconds.
+
+    Results are kept in the folder run by run: the same command goes on where it was interrupted.
+
+    Example: ebo bench compare --problems hartmann6,add10 --methods ebo,cem,cma --batches 10
+    """
+    from ebo.bench import compare
+    from ebo.bench.compare_figure import write_figures
+
+    plan = compare.Plan(
+        problems=_listed(problems),
+        methods=_listed(methods),
+        seeds=seeds,
+        initial=initial,
+        batches=batches,
+        batch_size=batch_size,
+        problem_seed=problem_seed,
+        obstacles=None if obstacles is None else str(obstacles),
+        upper_bound=upper_bound,
+    )
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    columns = TextColumn("{task.description}", markup=False), BarColumn()
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=errors)
+    bar.disable = not errors.is_terminal
+    tasks = plan.tasks()
+    with bar:
+        task = bar.add_task("compare", total=len(tasks) * batches)
+
+        def advance(done: int, text: str) -> None:
+            bar.update(task, advance=done, description=text)
+
+        def finished(record: dict[str, Any]) -> None:
+            errors.print(Text(_outcome(record)))
+
+        try:
+            result = compare.run(plan, out, advance, finished, jobs)
+        except KeyboardInterrupt:
+            errors.print(f"Interrupted; what was finished is in {out}. The same command goes on.")
+            raise typer.Exit(130) from None
+    (out / "compare.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    files = write_figures(result, out)
+    if as_json:
+        print(json.dumps(result))
+        return
+    print_tables(result, Console())
+    for file in files:
+        print(f"Wrote {file}.")
+
+
+def print_tables(result: dict[str, Any], console: Console) -> None:
+    """A table for every problem, the best method first, and one of the mean ranks."""
+    for name, problem in result["problems"].items():
+        title = (
+            f"{name}: best value, {problem['initial']:,} random points, then {result['batches']} "
+            f"batches of {result['batch_size']}; upper bound {_text(problem['maximum'])}"
+        )
+        heads = "method", "25 %", "50 %", "100 %", "each seed at the end", "rank", "s a batch"
+        table = Table(title=Text(title))
+        for head in heads:
+            table.add_column(head, justify="left" if head == "method" else "right")
+        for method, row in sorted(problem["methods"].items(), key=lambda item: _order(item[1])):
+            ends = ", ".join(_text(value) for value in row["seeds"].values())
+            values = (row["best"][share] for share in ("25", "50", "100"))
+            cells = [_text(value) for value in values]
+            cells += [ends, _text(row["rank"]), _text(row["seconds_a_batch"])]
+            table.add_row(Text(method), *cells)
+        console.print(table)
+        for method, row in problem["methods"].items():
+            for seed, error in row["failed"].items():
+                console.print(Text(f"{method}, seed {seed} failed: {error}", style="red"))
+    if len(result["problems"]) > 1:
+        table = Table(title="Mean rank over the problems")
+        table.add_column("method")
+        table.add_column("rank", justify="right")
+        order = sorted(result["mean_rank"].items(), key=lambda item: (item[1] is None, item[1]))
+        for method, rank in order:
+            table.add_row(Text(method), _text(rank))
+        console.print(table)
+    console.print(
+        f"{result['seeds']} seeds, {result['cores']} cores, {result['instruction_set']}. "
+        f"Seconds are those of ask and tell."
+    )
+
+
+def _order(row: dict[str, Any]) -> tuple[bool, float]:
+    end = row["best"]["100"]
+    return end is None, -(end or 0.0)
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    what = f"{record['problem']}, {record['method']}, seed {record['seed']}: "
+    if record["error"] is not None:
+        return what + f"failed, {record['error']}"
+    return what + f"{_text(record['best'][-1])}, {sum(record['seconds']):.1f} s"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
