@@ -9,7 +9,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ebo.bench.compare_command import register as register_compare
+
 bench = typer.Typer(no_args_is_help=True, help="Measure speed and quality on this machine.")
+register_compare(bench)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
