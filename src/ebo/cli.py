@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -65,20 +67,21 @@ def run(
     config = read_config(path)
     objective = config.objective()
     with _created(config) as study:
-        before = len(study)
+        before = study.counts()
         try:
             result = study.run(objective, vectorized=config.vectorized, **config.run)
         except KeyboardInterrupt:
             done = study.counts()["done"]
-            errors.print(f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}")
+            message = f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}"
+            errors.print(message, markup=False)
             raise typer.Exit(130) from None
-        finished = len(study) == before and not study.counts()["waiting"]
         counts = study.counts()
     if as_json:
-        print(json.dumps({"best_value": result.best_value, "evaluations": len(result.y), **counts}))
+        best_value = result.best_value if math.isfinite(result.best_value) else None
+        print(json.dumps({"best_value": best_value, "evaluations": len(result.y), **counts}))
         return
-    if finished:
-        print(f"Nothing to do: the study has all its {before} evaluations.")
+    if counts == before:
+        print(f"Nothing to do: the study has all its {len(result.y)} evaluations.")
     print(f"Best value {result.best_value:.6g} in {len(result.y)} evaluations.")
     print(f"ebo best {config.study}      shows the point")
     print(f"ebo report {config.study}    draws the pictures")
@@ -257,10 +260,17 @@ def _plain(text: str) -> Any:
 
 
 def main() -> NoReturn:
-    """Entry point of the `ebo` command: mistakes end in a message, not in a traceback."""
+    """Entry point of the `ebo` command: mistakes end in a message, not in a traceback.
+
+    EBO_DEBUG=1 in the environment shows the traceback all the same.
+    """
     try:
         app(standalone_mode=True)
-    except (StudyError, ValueError, OSError) as error:
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (StudyError, ValueError, TypeError, OverflowError, RuntimeError, OSError) as error:
+        if os.environ.get("EBO_DEBUG"):
+            raise
         errors.print(f"error: {error}", style="red", markup=False)
         sys.exit(1)
     sys.exit(0)

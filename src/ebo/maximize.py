@@ -173,7 +173,7 @@ class _Task:
                 iterations=iterations,
                 initial=initial,
                 vectorized=self.vectorized,
-                workers=self.workers,
+                workers=None if self.vectorized else self.workers,
                 callback=None if callback is None else lambda study: callback(study.optimizer),
                 progress=progress,
             )

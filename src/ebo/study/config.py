@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,11 @@ def read_config(path: Path) -> Config:
         raise ConfigError(f"there is no file {path}; `ebo init {path}` writes one") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: lists or tables are nested too deep") from None
     try:
         return _config(data, path)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
@@ -108,19 +111,25 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
     names = tuple(field.name for field in fields(Settings))
     _known("[search]", search, (*SEARCH, *names))
     _known("[evaluate]", evaluate, EVALUATE)
-    load, space, known_bounds = _objective(objective, parts["space"], path)
+    # A built-in problem takes all points at once, unless it is said how to evaluate it.
+    vectorized = objective.get("vectorized", "problem" in objective and not evaluate)
+    load, space, known_bounds = _objective(objective, parts["space"], path, vectorized)
     settings = read_settings(
         {key: value for key, value in search.items() if key in names},
         preset=search.get("preset", "default"),
     )
+    _check(search, evaluate, objective, parts["study"])
     run = {key: search[key] for key in ("batch_size", "iterations", "initial") if key in search}
-    bounds = {key: objective[key] for key in BOUNDS if key in objective}
+    bounds = {key: float(objective[key]) for key in BOUNDS if key in objective}
+    direction = objective.get("direction", "maximize")
+    if direction != "maximize":
+        known_bounds = {}
     return Config(
         study=path.parent / parts["study"].get("file", path.with_suffix(".ebo").name),
         space=space,
-        direction=objective.get("direction", "maximize"),
+        direction=direction,
         bounds=bounds or known_bounds,
-        vectorized=bool(objective.get("vectorized", "problem" in objective)),
+        vectorized=vectorized,
         settings=settings,
         seed=search.get("seed", 0),
         run={**run, **evaluate},
@@ -129,7 +138,7 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
 
 
 def _objective(
-    table: Mapping[str, Any], space: Mapping[str, Any], path: Path
+    table: Mapping[str, Any], space: Mapping[str, Any], path: Path, vectorized: bool
 ) -> tuple[Callable[[], Callable[[Any], Any]], Space, dict[str, float]]:
     """How to get the function, its space, and its bounds where a problem has them."""
     given = [key for key in ("python", "command", "problem") if key in table]
@@ -145,7 +154,8 @@ def _objective(
         if space:
             raise ValueError("[space] is given, but a problem has its own; leave one of them out")
         problem = problems.get(target, seed=table.get("seed", 0))
-        return lambda: problem, problem.space, {"upper_bound": problem.upper_bound}
+        f = problem if vectorized else partial(_at_one_point, problem)
+        return lambda: f, problem.space, {"upper_bound": problem.upper_bound}
     if not space:
         raise ValueError("[space] is empty; give the parameters to search")
     parameters = Space(read_parameters(space))
@@ -154,10 +164,14 @@ def _objective(
     if not kind:  # points are evaluated elsewhere, by `ebo ask` and `ebo tell`
         return _nothing, parameters, {}
     command = Command(
-        target, value=table.get("value", "last line"), shell=bool(table.get("shell", False))
+        target, value=table.get("value", "last line"), shell=table.get("shell", False)
     )
     command.check(parameters.names)
     return lambda: command, parameters, {}
+
+
+def _at_one_point(problem: Callable[[Any], Any], x: Any) -> float:
+    return float(problem(x[None, :])[0])
 
 
 def _nothing() -> Callable[[Any], Any]:
@@ -169,20 +183,57 @@ def _imported(target: str, folder: Path) -> Callable[[Any], Any]:
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
         raise ValueError(f'[objective] python is {target!r}; give "module:function"')
-    sys.path.insert(0, str(folder.resolve()))
+    sys.path.insert(0, str(folder.resolve()))  # and it stays: the function may import more
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:
         raise ValueError(
-            f"[objective] python: cannot import {module_name!r} ({error}); it is looked for in "
-            f"{folder.resolve()} and where Python looks"
+            f"[objective] python: cannot import {module_name!r} ({type(error).__name__}: {error}); "
+            f"it is looked for in {folder.resolve()} and where Python looks"
         ) from None
-    finally:
-        sys.path.pop(0)
     function = getattr(module, name, None)
     if not callable(function):
         raise ValueError(f"[objective] python: module {module_name!r} has no function {name!r}")
     return function  # type: ignore[no-any-return]
+
+
+def _check(
+    search: Mapping[str, Any],
+    evaluate: Mapping[str, Any],
+    objective: Mapping[str, Any],
+    study: Mapping[str, Any],
+) -> None:
+    """Types of what is not checked where it is used, or only when there is a file already."""
+    for where, table, names in (
+        ("[search]", search, ("batch_size", "iterations", "initial", "seed")),
+        ("[evaluate]", evaluate, ("workers", "retries")),
+    ):
+        for name in names:
+            value = table.get(name, 1)
+            least = 0 if name in ("iterations", "seed", "retries") else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(
+                    f"{where} {name} is {value!r}; give a whole number of at least {least}"
+                )
+    timeout = evaluate.get("timeout", 1.0)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise ValueError(f"[evaluate] timeout is {timeout!r}; give a number of seconds")
+    how = evaluate.get("how", "processes")
+    if how not in ("processes", "threads"):
+        raise ValueError(f"[evaluate] how is {how!r}; give 'processes' or 'threads'")
+    for where, table, name in (
+        ("[objective]", objective, "vectorized"),
+        ("[objective]", objective, "shell"),
+        ("[evaluate]", evaluate, "stop_when_all_fail"),
+    ):
+        if not isinstance(table.get(name, False), bool):
+            raise ValueError(f"{where} {name} is {table[name]!r}; give true or false")
+    for name in BOUNDS:
+        value = objective.get(name, 0.0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"[objective] {name} is {value!r}; give a number")
+    if not isinstance(study.get("file", ""), str):
+        raise ValueError(f"[study] file is {study['file']!r}; give the name of a file")
 
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:

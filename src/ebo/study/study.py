@@ -24,21 +24,26 @@ from typing import Any, Self, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo.learn import Structure
 from ebo.maximize import Result, check_count, make_result
 from ebo.optimizer import Learned, Optimizer
 from ebo.progress import progress_bar
 from ebo.settings import Settings
-from ebo.space import Space
+from ebo.space import Categorical, Space
 from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
 from ebo.study.evaluate import INTERRUPTED, Evaluation, evaluator
 from ebo.study.report_data import ReportData
 from ebo.study.store import Finish, Store, StudyError, TrialState
 from ebo.study.summary import all_failed
+from ebo.tilegp.kernel import MOST_CUTS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+# What reading data that are not as they should be may raise.
+WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
+COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
 STATES = {str(state): state for state in TrialState}
 
 
@@ -49,16 +54,29 @@ class AllFailedError(StudyError):
 class Study:
     """Observations and the optimizer's state in a file; made by `create` or `open`."""
 
-    def __init__(self, store: Store) -> None:
-        meta = store.meta
-        self._store = store
+    def __init__(self, store: Store, *, read_only: bool = False) -> None:
+        self._store, self._read_only = store, read_only
         self.path = store.path
-        self.space = read_space(meta["space"])
-        self.direction: str = meta["direction"]
-        self.settings = read_settings(meta["settings"])
-        self.seed: int = meta["seed"]
-        self.bounds: dict[str, float] = meta["bounds"]
         self._optimizer: Optimizer | None = None
+        try:
+            meta = store.meta
+            self.space = read_space(meta["space"])
+            self.direction = str(meta["direction"])
+            self.settings = read_settings(meta["settings"])
+            self.seed: int = meta["seed"]
+            self.bounds: dict[str, float] = dict(meta["bounds"])
+            self._new_optimizer()
+            if store.dims != self.space.dims:
+                raise ValueError(f"points of {store.dims} parameters for {self.space.dims}")
+            if not read_only:
+                store.reset_running()  # what ran when an earlier process died waits again
+        except BaseException as error:
+            store.close()
+            if isinstance(
+                error, KeyError | TypeError | ValueError | AttributeError | OverflowError
+            ):
+                raise self._damaged(error) from None
+            raise
 
     @classmethod
     def create(
@@ -74,6 +92,7 @@ class Study:
     ) -> Self:
         """A new study in a new file; see `Optimizer` for what the options mean."""
         settings = Settings() if settings is None else settings
+        _check_names(space)
         # The optimizer checks them all, before there is a file.
         Optimizer(
             space,
@@ -96,7 +115,7 @@ class Study:
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
         """A study that exists; `read_only` to look at it while another process writes."""
-        return cls(Store.open(Path(path), read_only=read_only))
+        return cls(Store.open(Path(path), read_only=read_only), read_only=read_only)
 
     @classmethod
     def create_or_open(
@@ -155,9 +174,12 @@ class Study:
     @property
     def optimizer(self) -> Optimizer:
         """The optimizer, with all that is known."""
-        if self._optimizer is None:
-            self._optimizer = self._restored()
-        return self._optimizer
+        if self._optimizer is not None:
+            return self._optimizer
+        optimizer = self._restored()
+        if not self._read_only:  # somebody else may write: read anew each time
+            self._optimizer = optimizer
+        return optimizer
 
     def ask(self, n: int) -> Floats:
         """n points (n, D) to evaluate next, which are waited for from now on."""
@@ -167,12 +189,12 @@ class Study:
         """The same with the trials' numbers, (n,), for `tell_trials`."""
         optimizer = self.optimizer
         before = len(optimizer.history)
-        X = optimizer.ask(n)
-        info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
         try:
+            X = optimizer.ask(n)
+            info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
             ids = self._store.add_batch(X, optimizer.state, info)
         except BaseException:
-            self._optimizer = None  # what is in memory is ahead of the file: read it anew
+            self._optimizer = None  # what is in memory may be ahead of the file: read it anew
             raise
         return ids, X
 
@@ -226,7 +248,7 @@ class Study:
 
     def report_data(self) -> ReportData:
         """What a report shows."""
-        columns = self._store.trials()
+        columns = self._columns()
         learned = self.structure() if self.optimizer.state.structure is not None else None
         names = np.array([str(state) for state in TrialState], dtype=object)
         bounds = list(self.bounds.values())
@@ -249,7 +271,7 @@ class Study:
             certainty=None if learned is None else learned.certainty,
             groups=() if learned is None else learned.groups,
             cuts={} if learned is None else learned.cuts,
-            iterations=self.iterations(),
+            iterations=[numbers_of(row) for row in self.iterations()],
             generated=datetime.now(),
             version=version("ebo"),
         )
@@ -259,7 +281,7 @@ class Study:
 
         `pandas.DataFrame(study.trials())` makes a table of them.
         """
-        columns = self._store.trials()
+        columns = self._columns()
         X = columns.pop("X")
         names = np.array([str(TrialState(s)) for s in range(len(TrialState))], dtype=object)
         table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
@@ -315,7 +337,6 @@ class Study:
         check_count("iterations", iterations, 0)
         first = batch_size if initial is None else initial
         check_count("initial", first, 1)
-        self._store.reset_running()
         sizes = self._sizes(first, batch_size, iterations)
         waiting = self._store.waiting()[0]
         with (
@@ -334,7 +355,7 @@ class Study:
                     continue
                 finished = self._evaluate(evaluate, ids, X, bar)
                 error = all_failed(list(finished.values()))
-                if error and stop_when_all_fail:
+                if error and stop_when_all_fail and not self._any_done(int(ids[0])):
                     raise AllFailedError(f"{error}, or run with stop_when_all_fail=False")
                 if callback is not None and callback(self):
                     break
@@ -359,14 +380,31 @@ class Study:
     def write_csv(self, file: TextIO) -> int:
         """The same to an open file."""
         table = self.trials()
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         writer.writerow(table)
+        for name, parameter in self.space.parameters.items():
+            if isinstance(parameter, Categorical):
+                table[name] = np.array([str(choice) for choice in table[name]], dtype=object)
         writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
         return len(table["id"])
 
     def _restored(self) -> Optimizer:
         """An optimizer as it was when the last batch was stored."""
-        optimizer = Optimizer(
+        optimizer = self._new_optimizer()
+        columns = self._columns()
+        state = self._store.state()
+        if state.structure is not None and not _fits(state.structure, int(self.space.free.sum())):
+            raise self._damaged("what was learned does not fit the space")
+        told = columns["state"] >= TrialState.DONE
+        waiting = ~told
+        errors = self._store.errors(columns["id"][columns["state"] == TrialState.LOST])
+        told[[i for i, error in errors.items() if error == INTERRUPTED]] = False  # nothing known
+        optimizer.tell(columns["X"][told], columns["value"][told])
+        optimizer.restore(state, columns["X"][waiting])
+        return optimizer
+
+    def _new_optimizer(self) -> Optimizer:
+        return Optimizer(
             self.space,
             seed=self.seed,
             direction=self.direction,
@@ -374,14 +412,24 @@ class Study:
             lower_bound=self.bounds.get("lower_bound"),
             settings=self.settings,
         )
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """The trials' columns, whose points must be of the space."""
         columns = self._store.trials()
-        told = columns["state"] >= TrialState.DONE
-        waiting = ~told
-        errors = self._store.errors(columns["id"][columns["state"] == TrialState.LOST])
-        told[[i for i, error in errors.items() if error == INTERRUPTED]] = False  # nothing known
-        optimizer.tell(columns["X"][told], columns["value"][told])
-        optimizer.restore(self._store.state(), columns["X"][waiting])
-        return optimizer
+        try:
+            columns["X"] = self.space.check(columns["X"])
+        except ValueError as error:
+            raise self._damaged(error) from None
+        return columns
+
+    def _damaged(self, why: object) -> StudyError:
+        return StudyError(f"{self.path} is damaged ({why}); restore it from a copy")
+
+    def _any_done(self, trial: int) -> bool:
+        """Whether any trial of the same batch is done: a part of it may have been left to us."""
+        columns = self._store.trials()
+        same = columns["batch"] == columns["batch"][trial]
+        return bool(np.any(columns["state"][same] == TrialState.DONE))
 
     def _add_told(self, X: Floats, y: Floats) -> None:
         """Store observations that were not asked for, then tell the optimizer."""
@@ -409,6 +457,8 @@ class Study:
         except KeyboardInterrupt:
             with suppress(KeyboardInterrupt):
                 take(evaluate.interrupt())
+            self._store.reset_running()  # what had not begun waits again
+            self._optimizer = None  # it waits for points that are lost: read it anew
             raise
         return finished
 
@@ -438,3 +488,48 @@ class Study:
         if not self._store.begins_with_data():
             planned.insert(0, initial)
         return planned[asked:]
+
+
+def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an ask told, as far as it is numbers: a file may say anything."""
+    seconds = row.get("seconds")
+    stages = seconds if isinstance(seconds, Mapping) else {}
+    return {
+        **{key: value for key, value in row.items() if _is_number(value)},
+        "seconds": {str(stage): value for stage, value in stages.items() if _is_number(value)},
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
+
+
+def _fits(structure: Structure, dims: int) -> bool:
+    """Whether what was learned can be used."""
+    z, density, together = structure.z, structure.density, structure.together
+    return bool(
+        z.shape == (dims,)
+        and density.shape == (dims,)
+        and together.shape == (dims, dims)
+        and np.all((z >= 0) & (z < dims))
+        and np.all((density >= 0) & (density <= MOST_CUTS))
+        and np.all((together >= 0) & (together <= 1))
+        and 0 < structure.noise < np.inf
+    )
+
+
+def _check_names(space: Space) -> None:
+    """Refuse what a table of trials could not tell apart."""
+    for name, parameter in space.parameters.items():
+        if name in COLUMNS:
+            raise ValueError(
+                f"a parameter of a study cannot be called {name!r}, as a column of its trials is; "
+                f"give it another name"
+            )
+        if isinstance(parameter, Categorical):
+            texts = [str(choice) for choice in parameter.choices]
+            if len(set(texts)) < len(texts):
+                raise ValueError(
+                    f"parameter {name!r}: two choices of {list(parameter.choices)} look the same "
+                    f"as text, so that a CSV file could not tell them apart; rename one"
+                )

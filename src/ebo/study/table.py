@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 
 SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000
+UNFINISHED = ("waiting", "running")
 FAILED = ("", "nan", "none", "failed")  # of a value, in any case
 
 
@@ -33,6 +34,8 @@ def read_csv(path: Path, space: Space) -> tuple[Floats, Floats]:
     mistakes: list[str] = []
     points, values = [], []
     for line, row in rows:
+        if row.get("state") in UNFINISHED:  # as in a file that was exported
+            continue
         x = [
             _entry(line, name, parameter, row[name], mistakes)
             for name, parameter in space.parameters.items()

@@ -1,0 +1,631 @@
+"""`ebo` as from a shell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from ebo.cli import app, main
+from ebo.settings import Settings
+from ebo.space import Categorical, Float, Int, Space
+from ebo.study.study import Study
+
+SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)
+SPACE = Space(gain=Float(1e-3, 10.0, log=True), steps=Int(1, 50), mode=Categorical(["slow", "[b]"]))
+COMMANDS = ("init", "run", "status", "best", "show", "export", "import", "ask", "tell", "report")
+
+OBJECTIVE = """
+import math
+def evaluate(p):
+    return -abs(math.log10(p["gain"])) - abs(p["steps"] - 20) / 20 + (p["mode"] == "fast")
+"""
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Shell:
+    """Commands in this process, which is the same and faster."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._patch, self._capsys = patch, capsys
+
+    def __call__(self, *arguments: object) -> Ended:
+        self._patch.setattr("sys.argv", ["ebo", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        return Ended(int(ended.value.code or 0), out, err)
+
+    def good(self, *arguments: object) -> str:
+        code, out, err = self(*arguments)
+        assert (code, err) == (0, ""), (out, err)
+        return out
+
+    def bad(self, *arguments: object, code: int = 1) -> str:
+        ended = self(*arguments)
+        assert ended.code == code, ended
+        assert "Traceback" not in ended.err
+        if code == 1:
+            assert ended.err.startswith("error: ")
+            assert ended.out == ""
+        return ended.err
+
+
+@pytest.fixture
+def ebo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    return Shell(monkeypatch, capsys)
+
+
+def f(params: dict[str, Any]) -> float:
+    return -abs(math.log10(params["gain"])) - abs(float(params["steps"]) - 20) / 20
+
+
+@pytest.fixture(scope="module")
+def finished_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """18 evaluations, and two points that are waited for."""
+    path = tmp_path_factory.mktemp("finished") / "s.ebo"
+    with Study.create(path, SPACE, settings=SMALL) as study:
+        study.run(f, batch_size=6, iterations=2, how="threads", workers=1)
+        study.ask(2)
+    return path
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    command: Any = typer.main.get_command(app)
+    assert set(COMMANDS) <= set(command.commands)
+    for name, one in command.commands.items():
+        if not hasattr(one, "commands"):
+            shown = CliRunner().invoke(app, [name, "--help"])
+            assert shown.exit_code == 0
+            assert f"Example: ebo {name}" in " ".join(shown.output.split())
+    for name in ("run", "status", "best", "show"):
+        assert "--json" in CliRunner().invoke(app, [name, "--help"], terminal_width=200).output
+
+
+def test_a_session(ebo: Shell, tmp_path: Path) -> None:
+    assert ebo.good("init", "mine.toml") == "Wrote mine.toml. Edit it, then: ebo run mine.toml\n"
+    text = Path("mine.toml").read_text()
+    text = text.replace("objective:evaluate", "session_objective:evaluate")
+    text = text.replace("batch_size = 100", "batch_size = 6").replace("= 20 ", "= 2 ")
+    Path("mine.toml").write_text(text + "workers = 2\n")
+    Path("session_objective.py").write_text(OBJECTIVE)
+
+    out = ebo.good("run", "mine.toml")
+    assert "in 18 evaluations" in out
+    assert "Nothing to do" not in out
+    assert Path("mine.ebo").exists()
+
+    for name in ("mine.toml", "mine.ebo"):
+        status = json.loads(ebo.good("status", name, "--json"))
+        assert status["done"] == status["evaluations"] == 18
+        assert (status["batches"], status["parameters"], status["failed"]) == (3, 3, 0)
+    best = json.loads(ebo.good("best", "mine.ebo", "--json"))
+    assert best["value"] == status["best_value"]
+    assert set(best["params"]) == {"gain", "steps", "mode"}
+    assert "done" in ebo.good("status", "mine.ebo")
+    assert "gain" in ebo.good("best", "mine.ebo")
+    shown = json.loads(ebo.good("show", "mine.ebo", 3, "--json"))
+    assert (shown["id"], shown["state"], shown["batch"]) == (3, "done", 0)
+    assert shown["attempts"] == 1
+    assert "attempts" in ebo.good("show", "mine.ebo", 3)
+
+    assert ebo.good("export", "mine.ebo", "-o", "all.csv") == "Wrote 18 trials to all.csv.\n"
+    assert ebo.good("export", "mine.ebo") == Path("all.csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(Path("all.csv").read_text())))
+    assert max(float(row["value"]) for row in rows) == best["value"]
+
+    asked = ebo.good("ask", "mine.ebo", "-n", 4)
+    points = list(csv.DictReader(io.StringIO(asked)))
+    assert list(points[0]) == ["id", "gain", "steps", "mode", "value"]
+    assert [point["id"] for point in points] == ["18", "19", "20", "21"]
+    values = ["2.5", "nan", "", "0.5"]
+    with Path("points.csv").open("w") as file:
+        writer = csv.DictWriter(file, list(points[0]))
+        writer.writeheader()
+        writer.writerows({**point, "value": v} for point, v in zip(points, values, strict=True))
+    told = ebo.good("tell", "mine.ebo", "points.csv")
+    assert told == "Took 3 values in; 1 are still waited for.\n"
+    assert json.loads(ebo.good("best", "mine.ebo", "--json"))["value"] == 2.5
+    assert "finished already" in ebo.bad("tell", "mine.ebo", "points.csv")
+
+    earlier = "gain,steps,mode,value\n1,20,fast,9.5\n0.5,3,slow,\n"
+    Path("earlier.csv").write_text(earlier)
+    assert ebo.good("import", "mine.toml", "earlier.csv") == "Took 2 observations in.\n"
+    status = json.loads(ebo.good("status", "mine.ebo", "--json"))
+    assert (status["done"], status["failed"], status["waiting"]) == (21, 2, 1)
+    assert status["best_value"] == 9.5
+
+    assert ebo.good("report", "mine.ebo", "-o", "r.html") == "Wrote r.html.\n"
+    assert "<html" in Path("r.html").read_text()[:200]
+
+
+def test_the_same_by_processes(tmp_path: Path) -> None:
+    """The installed command itself, once."""
+    (tmp_path / "processes_objective.py").write_text(OBJECTIVE)
+
+    def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*EBO, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+
+    assert shell("init").returncode == 0
+    text = (tmp_path / "study.toml").read_text()
+    text = text.replace("objective:evaluate", "processes_objective:evaluate")
+    text = text.replace("batch_size = 100", "batch_size = 4").replace("= 20 ", "= 1 ")
+    (tmp_path / "study.toml").write_text(text)
+    ended = shell("run", "study.toml", "--json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["done"] == 8
+    ended = shell("status", "none.ebo")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: there is no study at")
+
+
+EBO = [sys.executable, "-c", "from ebo.cli import main; main()"]
+
+
+def toml(folder: Path, more: str = "", command: str = "echo {x}") -> Path:
+    path = folder / "s.toml"
+    path.write_text(
+        f"[objective]\ncommand = {json.dumps(command)}\n"
+        "[space]\nx = {float = [0, 1]}\ny = {float = [0, 1]}\n"
+        f"[search]\nbatch_size = 3\niterations = 1\nleaf_size = 20\n{more}"
+    )
+    return path
+
+
+def test_a_finished_study_says_so(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path)
+    assert "Nothing to do" not in ebo.good("run", "s.toml")
+    before = Path("s.ebo").read_bytes()
+    out = ebo.good("run", "s.toml")
+    assert "Nothing to do: the study has all its 6 evaluations." in out
+    assert "Best value" in out
+    assert json.loads(ebo.good("run", "s.toml", "--json"))["evaluations"] == 6
+    assert Path("s.ebo").read_bytes() == before
+    text = Path("s.toml").read_text().replace("iterations = 1", "iterations = 2")
+    Path("s.toml").write_text(text)
+    assert "in 9 evaluations" in ebo.good("run", "s.toml")
+
+
+def test_a_run_that_only_evaluates_what_was_left_did_something(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path)
+    for _ in range(2):
+        ebo.good("ask", "s.toml", "-n", 3)
+    out = ebo.good("run", "s.toml")
+    assert "in 6 evaluations" in out
+    assert "Nothing to do" not in out
+
+
+def test_a_batch_that_fails_entirely(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path, command="false {x}")
+    message = ebo.bad("run", "s.toml")
+    assert "all 3 evaluations of a batch failed" in message
+    assert "exit status 1" in message
+    status = json.loads(ebo.good("status", "s.toml", "--json"))
+    assert (status["failed"], status["best_value"]) == (3, None)
+    assert "has no value yet" in ebo.bad("best", "s.toml")
+    assert "exit status 1" in json.loads(ebo.good("show", "s.ebo", 0, "--json"))["error"]
+    ebo.good("report", "s.ebo")
+
+
+def test_json_is_json_where_there_is_no_value(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path, "[evaluate]\nstop_when_all_fail = false\n", command="false {x}")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    told = json.loads(ebo.good("run", "s.toml", "--json"), parse_constant=refuse)
+    assert (told["best_value"], told["failed"]) == (None, 6)
+
+
+def test_brackets_are_shown_as_they_are(ebo: Shell, finished_study: Path) -> None:
+    with Study.open(finished_study, read_only=True) as study:
+        number = int(np.flatnonzero(study.trials()["mode"] == "[b]")[0])
+    assert "[b]" in ebo.good("show", finished_study, number)
+
+
+def test_while_another_process_writes(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path)
+    ebo.good("ask", "s.toml", "-n", 2)
+    with Study.open(tmp_path / "s.ebo"):
+        for command in ("status", "export", "report"):
+            ebo.good(command, "s.toml")
+        Path("t.csv").write_text("id,x,y,value\n0,0.5,0.5,1\n")
+        for arguments in (("run", "s.toml"), ("ask", "s.toml"), ("tell", "s.ebo", "t.csv")):
+            assert "in use by" in ebo.bad(*arguments)
+
+
+# Mistakes.
+
+
+def test_usage(ebo: Shell, finished_study: Path) -> None:
+    for arguments in (
+        ["nothing"],
+        ["run"],
+        ["run", "a.toml", "--what"],
+        ["ask", finished_study, "-n", "0"],
+        ["ask", finished_study, "-n", "many"],
+        ["show", finished_study, "first"],
+        ["tell", finished_study],
+    ):
+        ebo.bad(*arguments, code=2)
+
+
+def test_files_that_are_not_there_or_something_else(
+    ebo: Shell, tmp_path: Path, finished_study: Path
+) -> None:
+    Path("text.ebo").write_text("hello\n" * 1000)
+    Path("empty.ebo").touch()
+    Path("folder.ebo").mkdir()
+    Path("t.csv").write_text("id,x,value\n0,1,1\n")
+    with closing(sqlite3.connect("other.ebo")) as db, db:
+        db.execute("CREATE TABLE a (b)")
+    for name, message in {
+        "none.ebo": "there is no study at",
+        "text.ebo": "is not a study",
+        "empty.ebo": "is not a study: it is empty",
+        "other.ebo": "is not a study: it belongs to another program",
+        "folder.ebo": "is not a file",
+        "none.toml": "there is no file none.toml; `ebo init none.toml` writes one",
+    }.items():
+        before = Path(name).read_bytes() if Path(name).is_file() else None
+        for command in ("status", "best", "export", "report", "ask"):
+            assert message in ebo.bad(command, name), (command, name)
+        assert message in ebo.bad("show", name, 0)
+        assert message in ebo.bad("tell", name, "t.csv")
+        assert message in ebo.bad("import", name, "t.csv")
+        assert not Path(name).is_file() or Path(name).read_bytes() == before
+    assert not Path("report.html").exists()
+    assert "none.csv: " in ebo.bad("tell", finished_study, "none.csv")
+    assert "none.csv: " in ebo.bad("import", finished_study, "none.csv")
+    assert "No such file" in ebo.bad("export", finished_study, "-o", "none/x.csv")
+    assert "No such file" in ebo.bad("report", finished_study, "-o", "none/x.html")
+    assert "No such file" in ebo.bad("init", "none/x.toml")
+    assert "exists; give another name" in ebo.bad("init", "text.ebo")
+    assert "there is no trial 99" in ebo.bad("show", finished_study, 99)
+    ebo.bad("show", finished_study, 2**70)
+
+
+def test_a_newer_study(ebo: Shell, tmp_path: Path) -> None:
+    Study.create(tmp_path / "s.ebo", SPACE).close()
+    with closing(sqlite3.connect("s.ebo")) as db, db:
+        db.execute("PRAGMA user_version = 99")
+    assert "was made by a newer ebo" in ebo.bad("status", "s.ebo")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "lacks the columns"),
+        (b"gain,steps,mode\n1,2,slow\n", "lacks the column 'value'"),
+        (b"gain,steps,mode,value\n", "no rows"),
+        (b'gain,steps,mode,value\n1,2,"slow,1\n', "unexpected end of data"),
+        (b"gain,steps,mode,value\n1,2,sl\0ow,1\n", "mode is 'sl"),
+        (b"gain,steps,mode,value\n1e999,2,slow,1\n", "gain is 1e999, outside"),
+        (b"gain,steps,mode,value\n1,2,slow\n", "line 2: 3 fields for 4 columns"),
+        (b"gain,steps,mode,value\n1,2,slow,one\n", "value is 'one'"),
+        (b"\xff\xfe\x00gain", "codec can't decode"),
+        (b",".join(b"c%d" % i for i in range(1_000_000)), "has 1000000 columns"),
+        (b"gain,steps,mode,value\n" + b"[red]" * 50_000, "field larger than field limit"),
+        (b"\n\n\n", "lacks the columns"),
+    ],
+    ids=range(12),
+)
+def test_hostile_tables(
+    ebo: Shell, tmp_path: Path, finished_study: Path, text: bytes, message: str
+) -> None:
+    before = ebo.good("export", finished_study)
+    Path("t.csv").write_bytes(text)
+    assert message in ebo.bad("import", finished_study, "t.csv")
+    ebo.bad("tell", finished_study, "t.csv")
+    assert ebo.good("export", finished_study) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,value\nx,1\n", "id is 'x'; give a whole number"),
+        ("id,value\n18,1\n18,2\n", "id 18 is there twice"),
+        ("id,value\n0,1\n", "trial 0 is finished already"),
+        ("id,value\n99,1\n", "there is no trial 99"),
+        ("id,value\n-1,1\n", "there is no trial -1"),
+        (f"id,value\n{10**30},1\n", "give whole numbers"),
+        (f"id,value\n{2**63},1\n", "give whole numbers"),
+        ("id,value\n18,x\n", "value is 'x'"),
+        ("value\n18\n", "lacks the column 'id'"),
+    ],
+)
+def test_wrong_values(ebo: Shell, finished_study: Path, text: str, message: str) -> None:
+    Path("t.csv").write_text(text)
+    assert message in ebo.bad("tell", finished_study, "t.csv")
+
+
+# Damage. Whatever is in the file: an answer, or one line that begins with "error:".
+
+LOOKS: tuple[tuple[object, ...], ...] = (
+    ("status", "m.ebo"),
+    ("best", "m.ebo", "--json"),
+    ("show", "m.ebo", 3),
+    ("export", "m.ebo"),
+    ("ask", "m.ebo", "-n", 1),
+)
+
+
+def look(ebo: Shell, content: bytes, commands: tuple[tuple[object, ...], ...] = LOOKS) -> int:
+    """How many commands complain of a file with this content."""
+    wrong = 0
+    for command in commands:
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            Path(f"m.ebo{suffix}").unlink(missing_ok=True)
+        Path("m.ebo").write_bytes(content)
+        ended = ebo(*command)
+        assert ended.code in (0, 1), command
+        if ended.code:
+            wrong += 1
+            assert ended.err.startswith("error: "), command
+            assert ended.out == ""
+    return wrong
+
+
+def test_truncated_studies(ebo: Shell, finished_study: Path) -> None:
+    content, rng = finished_study.read_bytes(), random.Random(0)
+    for length in (1, 15, 16, 99, 100, 4096, *(rng.randrange(len(content)) for _ in range(10))):
+        assert look(ebo, content[:length]) == len(LOOKS)
+
+
+def test_flipped_bits(ebo: Shell, finished_study: Path) -> None:
+    content, rng, wrong = finished_study.read_bytes(), random.Random(1), 0
+    used = [i for i, byte in enumerate(content) if byte]
+    for count in (1, 1, 1, 10, 100) * 10:
+        damaged = bytearray(content)
+        for _ in range(count):
+            damaged[rng.choice(used)] ^= 1 << rng.randrange(8)
+        wrong += look(ebo, bytes(damaged), rng.sample(LOOKS, 2))  # type: ignore[arg-type]
+    assert wrong > 10
+
+
+def test_flipped_bits_of_what_describes_the_study(ebo: Shell, finished_study: Path) -> None:
+    content, rng, wrong = finished_study.read_bytes(), random.Random(2), 0
+    begin = content.index(b'{"space"')
+    last = content.index(b'"settings"')
+    for _ in range(100):
+        damaged = bytearray(content)
+        damaged[rng.randrange(begin, last)] ^= 1 << rng.randrange(8)
+        wrong += look(ebo, bytes(damaged), rng.sample(LOOKS, 1))  # type: ignore[arg-type]
+    assert wrong > 10
+
+
+HOSTILE: dict[str, str] = {
+    "meta is empty": "UPDATE meta SET json = '{}'",
+    "meta is a list": "UPDATE meta SET json = '[]'",
+    "meta is deep": f"UPDATE meta SET json = '{'[' * 10_000}'",
+    "space is a list": "UPDATE meta SET json = json_set(json, '$.space', json('[]'))",
+    "parameters are a list": (
+        "UPDATE meta SET json = json_set(json, '$.space.parameters', json('[1]'))"
+    ),
+    "settings are a word": "UPDATE meta SET json = json_set(json, '$.settings', 'x')",
+    "bounds are a list": "UPDATE meta SET json = json_set(json, '$.bounds', json('[1]'))",
+    "bounds are words": (
+        "UPDATE meta SET json = json_set(json, '$.bounds', json('{\"upper_bound\": \"x\"}'))"
+    ),
+    "seed is a word": "UPDATE meta SET json = json_set(json, '$.seed', 'x')",
+    "direction is a number": "UPDATE meta SET json = json_set(json, '$.direction', 3)",
+    "fewer parameters": "UPDATE meta SET json = json_remove(json, '$.space.parameters.gain')",
+    "another number of them": "UPDATE meta SET dims = 2",
+    "points are NaN": "UPDATE points SET x = zeroblob(0) || x'000000000000f87f' || "
+    "x'000000000000f87f' || x'000000000000f87f'",
+    "points are far outside": "UPDATE points SET x = x'000000000000f07f000000000000f07f' || "
+    "x'000000000000f03f'",
+    "a choice that is not there": "UPDATE points SET x = substr(x, 1, 16) || x'000000000000f040'",
+    "a state that is not there": "UPDATE results SET state = 77",
+    "values are words": "UPDATE results SET value = 'x'",
+    "done without a value": "UPDATE results SET value = NULL",
+    "values are infinite": "UPDATE results SET value = 9e999",
+    "errors are numbers": "UPDATE results SET error = 5, state = 3",
+    "iterations are words": "UPDATE iterations SET info = 'x'",
+    "iterations are lists": "UPDATE iterations SET info = '[]'",
+    "iterations are empty": "UPDATE iterations SET info = '{}'",
+    "iterations have words": "UPDATE iterations SET info = "
+    "json_set(info, '$.seconds', 'x', '$.best', 'y', '$.leaves', 'z')",
+    "z is short": "UPDATE state SET z = x'00'",
+    "groups that are not there": "UPDATE state SET z = x'ffffffffffffff7f' || x'ffffffffffffff7f' "
+    "|| x'ffffffffffffff7f'",
+    "cuts are NaN": "UPDATE state SET density = x'000000000000f87f' || x'000000000000f87f' || "
+    "x'000000000000f87f'",
+    "fewer dimensions learned": "UPDATE state SET z = substr(z, 1, 16), "
+    "density = substr(density, 1, 16), together = substr(together, 1, 32)",
+    "noise is a word": "UPDATE state SET noise = 'x'",
+    "asked is negative": "UPDATE state SET asked = -5",
+    "a view that does harm": "DROP VIEW trials; CREATE VIEW trials AS SELECT load_extension('x')",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON points BEGIN DELETE FROM results; END",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_studies(ebo: Shell, finished_study: Path, what: str) -> None:
+    Path("m.ebo").write_bytes(finished_study.read_bytes())
+    with closing(sqlite3.connect("m.ebo")) as db, db:
+        db.executescript(HOSTILE[what].replace("zeroblob(0) || ", ""))
+        # `||` makes text of BLOBs.
+        for table, columns in (("points", ["x"]), ("state", ["z", "density", "together"])):
+            for column in columns:
+                db.execute(
+                    f"UPDATE {table} SET {column} = CAST({column} AS BLOB) "
+                    f"WHERE typeof({column}) = 'text'"
+                )
+    look(ebo, Path("m.ebo").read_bytes(), (*LOOKS, ("report", "m.ebo", "-o", "r.html")))
+
+
+# Ctrl-C.
+
+SLOW = """
+import os, time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def note(what):
+    fd = os.open(HERE / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(fd, f"{what} {os.getpid()}\\n".encode())
+    os.close(fd)
+
+def f(p):
+    note("begun")
+    if p["x"] > 0.5:
+        time.sleep(float((HERE / "sleep").read_text()))
+    note("ended")
+    return p["x"]
+"""
+
+
+def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not (met := condition()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return met
+
+
+class Interrupted:
+    """A study whose evaluations sleep, as long as the file `sleep` says, in the upper half."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        (folder / f"{name}.py").write_text(SLOW)
+        (folder / "s.toml").write_text(
+            f'[objective]\npython = "{name}:f"\n[space]\nx = {{float = [0, 1]}}\n'
+            "[search]\nbatch_size = 6\niterations = 2\nleaf_size = 20\n[evaluate]\nworkers = 2\n"
+        )
+
+    def log(self) -> list[str]:
+        path = self.folder / "log"
+        return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def pids(self) -> set[int]:
+        return {int(line.split()[1]) for line in (self.folder / "log").read_text().splitlines()}
+
+    def run(self, sleep: float, grace: float | None = None) -> subprocess.Popen[str]:
+        (self.folder / "sleep").write_text(str(sleep))
+        change = f"e._Evaluator.interrupt.__defaults__ = ({grace},)" if grace is not None else ""
+        script = f"import ebo.study.evaluate as e; {change}\nfrom ebo.cli import main; main()"
+        return subprocess.Popen(
+            [sys.executable, "-c", script, "run", "s.toml"],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def busy(self) -> bool:
+        """Whether both workers sleep."""
+        return self.log().count("begun") - self.log().count("ended") == 2
+
+    def counts(self) -> dict[str, int]:
+        with Study.open(self.folder / "s.ebo", read_only=True) as study:
+            return study.counts()
+
+
+def dead(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c(tmp_path: Path, presses: int) -> None:
+    session = Interrupted(tmp_path, f"ctrl_c_{presses}")
+    process = session.run(sleep=100.0, grace=0.5 if presses == 1 else 60.0)
+    assert soon(session.busy)
+    process.send_signal(signal.SIGINT)
+    if presses == 2:
+        time.sleep(0.5)
+        assert process.poll() is None  # it gives them a moment
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    done = session.log().count("ended")
+    assert err == f"Interrupted; {done} evaluations are kept. Go on with: ebo run s.toml\n"
+    assert out == ""
+    assert soon(lambda: all(map(dead, session.pids())))
+    counts = session.counts()
+    assert (counts["lost"], counts["done"]) == (2, done)
+    with Study.open(tmp_path / "s.ebo") as study:  # nobody holds it
+        lost = [i for i, state in enumerate(study.trials()["state"]) if state == "lost"]
+        assert {study.trial(i)["error"] for i in lost} == {"interrupted"}
+    assert not list(tmp_path.glob("s.ebo*.lock"))
+
+    process = session.run(sleep=0.0)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert "Best value" in out
+    counts = session.counts()
+    assert (counts["done"], counts["lost"], sum(counts.values())) == (16, 2, 18)
+    with closing(sqlite3.connect(tmp_path / "s.ebo")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_after_ctrl_c_nothing_runs(tmp_path: Path) -> None:
+    session = Interrupted(tmp_path, "ctrl_c_counts")
+    process = session.run(sleep=100.0, grace=0.0)
+    assert soon(session.busy)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    counts = session.counts()
+    assert counts["running"] == 0, "what had not begun is said to run"
+    assert counts["waiting"] == 6 - counts["done"] - counts["lost"]
+
+
+def test_what_ends_in_a_moment_is_kept(tmp_path: Path) -> None:
+    session = Interrupted(tmp_path, "ctrl_c_grace")
+    process = session.run(sleep=1.0, grace=60.0)
+    assert soon(session.busy)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert re.match(r"Interrupted; \d+ evaluations are kept", err)
+    counts = session.counts()
+    assert (counts["lost"], counts["done"]) == (0, session.log().count("ended"))
+
+
+def test_ctrl_c_names_the_file_as_it_is(tmp_path: Path) -> None:
+    session = Interrupted(tmp_path, "ctrl_c_name")
+    (tmp_path / "s.toml").rename(tmp_path / "s[red].toml")
+    (tmp_path / "sleep").write_text("100")
+    script = "import ebo.study.evaluate as e; e._Evaluator.interrupt.__defaults__ = (0.0,)\n"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{script}from ebo.cli import main; main()", "run", "s[red].toml"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert soon(session.busy)
+    process.send_signal(signal.SIGINT)
+    assert "ebo run s[red].toml" in process.communicate(timeout=20)[1]
