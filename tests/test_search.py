@@ -29,7 +29,7 @@ from ebo.search import (
 from ebo.settings import KERNELS, Settings
 from ebo.tilegp.kernel import Laplace, members
 from ebo.tilegp.model import TileGP
-from ebo.tilegp.posterior import Posterior
+from ebo.tilegp.posterior import Moves, Posterior
 
 Floats = NDArray[np.float64]
 SINGLE = 2e-3  # blocks are compared in single precision
@@ -137,7 +137,7 @@ def assert_of_the_leaf(local: Local, P: Floats) -> None:
 )
 @pytest.mark.parametrize("space", ["square", "mixed"])
 def test_top_candidates_are_the_best_blocks_of_each_group(
-    kernel: str, acquisition: str, space: str
+    kernel: str, acquisition: str, space: str, unpolished: None
 ) -> None:
     """The naive twin computes each block's worth with all of the posterior, the others held."""
     options: dict[str, Any] = {"kernel": kernel, "acquisition": acquisition, "block_samples": 30}
@@ -165,9 +165,43 @@ def test_top_candidates_are_the_best_blocks_of_each_group(
     np.testing.assert_array_equal(combined[0], x)
 
 
+@pytest.mark.parametrize("kernel", ["tile-coding", "mondrian-grid"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_block_of_one_dimension_with_cells_ends_at_its_optimum(kernel: str, seed: int) -> None:
+    local = draw(box([0], [1]), lower=0.2, upper=0.8, overlap=0.1, kernel=kernel, seed=seed)
+    local = replace(local, settings=replace(local.settings, block_samples=1, acquisition="eta"))
+    found = worth(local, _top_and_random(local, 1))[0]
+    everywhere = worth(local, np.linspace(0.2, 0.8, 20_001)[:, None])
+    assert found >= everywhere.max() - 1e-3 * abs(everywhere.max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("space", [SQUARE, MIXED])
+def test_polish_is_not_worse_and_stays_in_the_leaf(space: Space, kernel: str) -> None:
+    gained = []
+    for seed in range(6):
+        local = draw(space, lower=0.1, upper=0.9, kernel=kernel, passes=1, seed=seed)
+        moves = Moves(local.model.posterior, room=0)
+        x = local.snap(local.uniform(1))[0]
+        v = moves.whitened(local.model.to_leaf(x))
+        better, w = search._polished(local, moves, 0, x, v)
+        assert_of_the_leaf(local, better[None, :])
+        np.testing.assert_allclose(w, moves.whitened(local.model.to_leaf(better)), atol=1e-3)
+        gained.append(worth(local, better[None, :])[0] - worth(local, x[None, :])[0])
+    assert min(gained) > -1e-3
+    assert max(gained) > 0
+
+
+@pytest.fixture
+def unpolished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_polished", lambda local, moves, m, x, v: (x, v))
+
+
 @pytest.mark.parametrize("kernel", ["laplace", "hat"])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_first_candidate_is_the_block_coordinate_point(kernel: str, seed: int) -> None:
+def test_the_first_candidate_is_the_block_coordinate_point(
+    kernel: str, seed: int, unpolished: None
+) -> None:
     local = draw(SQUARE, kernel=kernel, passes=1, block_samples=50, acquisition="ucb", seed=seed)
     P = np.random.default_rng(seed).random((51, 4))
     x = P[0].copy()
@@ -179,7 +213,7 @@ def test_the_first_candidate_is_the_block_coordinate_point(kernel: str, seed: in
 
 
 @pytest.mark.parametrize(("count", "top"), [(1, 1), (2, 1), (3, 2), (9, 5), (100, 50)])
-def test_half_are_top_and_half_random(count: int, top: int) -> None:
+def test_half_are_top_and_half_random(count: int, top: int, unpolished: None) -> None:
     """More may be asked for than there are blocks: then these come again."""
     local = draw(SQUARE, lower=0.2, upper=0.7, passes=1, block_samples=8, seed=1)
     P = _top_and_random(local, count)

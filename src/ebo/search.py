@@ -20,7 +20,8 @@ from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima, sampled_maxima
 from ebo.learn import LeafModel
 from ebo.partition import Leaf
 from ebo.settings import Settings
-from ebo.tilegp.posterior import Moves
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.posterior import Moves, Singles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -129,7 +130,7 @@ def _top_and_random(local: Local, count: int) -> Floats:
     """The appendix's heuristic: i-th best blocks combined for half of them, the rest random.
 
     Block-coordinate search from a random point of the leaf; on its way, the best blocks of each
-    group are remembered in their order.
+    group are remembered in their order. The best of all is polished before the next group's turn.
     """
     model, settings = local.model, local.settings
     top = (count + 1) // 2
@@ -144,6 +145,8 @@ def _top_and_random(local: Local, count: int) -> Floats:
             order = np.argsort(-local.acquire(mean, sd), kind="stable")
             combined[:, group] = P[np.ix_(np.resize(order, top), group)]
             v, x[group] = moved[order[0]], P[order[0], group]
+            x, v = _polished(local, moves, m, x, v)
+            combined[0, group] = x[group]
             P[0], U[0] = x, model.to_leaf(x)
     return np.concatenate([combined, local.snap(local.uniform(count - top))])
 
@@ -151,6 +154,34 @@ def _top_and_random(local: Local, count: int) -> Floats:
 def _good(order: Ints, rng: np.random.Generator) -> int:
     """One of the best observations, whose rows are given in order."""
     return int(order[_log_uniform(min(len(order), STARTS), rng)])
+
+
+def _polished(local: Local, moves: Moves, m: int, x: Floats, v: Singles) -> tuple[Floats, Singles]:
+    """x with its block m improved along one dimension after the other, and its v.
+
+    Along a dimension all places are tried that can matter to the kernel: the middle of every cell,
+    where it has cells (the paper's L-BFGS-B would see no slope there), so that a block of one
+    dimension ends at its optimum; else the coordinates of the observations, where a limit kernel
+    has its kinks.
+    """
+    model, leaf = local.model, local.leaf
+    kernel = model.posterior.kernel
+    for d in model.posterior.groups[m]:
+        if isinstance(kernel, TileCoding | MondrianGrid):
+            ends = model.lower[d] + model.width[d] * kernel.breaks(d, model.posterior.cuts)
+            ends = np.concatenate([leaf.lower[d : d + 1], ends, leaf.upper[d : d + 1]])
+            ends = np.unique(ends.clip(leaf.lower[d], leaf.upper[d]))
+            places = 0.5 * (ends[1:] + ends[:-1])
+        else:
+            places = local.T[:, d].clip(leaf.lower[d], leaf.upper[d])
+        P = np.repeat(x[None, :], 1 + len(places), axis=0)
+        P[1:, d] = places
+        P = local.snap(P)
+        P[0] = x
+        mean, sd, moved = moves.vary(m, v, model.to_leaf(P))
+        best = int(local.acquire(mean, sd).argmax())
+        x, v = P[best], moved[best]
+    return x, v
 
 
 def _log_uniform(n: int, rng: np.random.Generator) -> int:

@@ -133,6 +133,14 @@ class TileCoding(CellFeatures):
             cell = i + (self.uniforms[d] <= f)
             yield np.where(k[d] > 0, cell, 0).astype(np.int64)
 
+    def breaks(self, d: int, cuts: ArrayLike) -> Floats:
+        """Where dimension d is cut on any layer, in rising order."""
+        k = np.broadcast_to(np.asarray(cuts, dtype=np.float64)[d], self.layers)
+        places = [
+            (u + np.arange(int(n))) / n for u, n in zip(self.uniforms[d], k, strict=True) if n
+        ]
+        return np.unique(np.concatenate(places)) if places else np.empty(0)
+
 
 class MondrianGrid(CellFeatures):
     """Independent uniform cuts: the first k of `uniforms[d, :, l]` (Alg. 2, Lemma 3.1)."""
@@ -166,6 +174,11 @@ class MondrianGrid(CellFeatures):
             for j in range(most):
                 cell += (self.uniforms[d, j] <= T[:, d, None]) & (j < k[d])
             yield cell
+
+    def breaks(self, d: int, cuts: ArrayLike) -> Floats:
+        """Where dimension d is cut on any layer, in rising order."""
+        k = np.broadcast_to(np.asarray(cuts, dtype=np.float64)[d], self.layers)
+        return np.unique(self.uniforms[d][np.arange(self.max_cuts)[:, None] < k])
 
 
 class RandomBinning(CellFeatures):
