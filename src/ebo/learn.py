@@ -36,6 +36,7 @@ Ints = NDArray[np.int64]
 
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 GRID_CUTS = 64  # most cuts of a Mondrian grid's layer
+MANY = 60  # dimensions
 MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
 
@@ -145,10 +146,12 @@ def learn_pooled(
 ) -> Structure:
     """Carry one chain on, on blocks that hold the best observations and a share of the others."""
     settings, dims = data.settings, data.T.shape[1]
-    rows = _worth_learning_from(data.u, settings.learn_from, rng)
-    parts = mondrian(
-        data.T[rows], max_leaves=settings.max_leaves, leaf_size=settings.block_size, rng=rng
-    )
+    # A sweep tries D groups for each of D dimensions, at O(b²) for each of n points in blocks of b.
+    # Beyond MANY dimensions n and b shrink so that the cost stays as it is there.
+    shrink = min(1.0, (MANY / dims) ** (2.0 / 3.0))
+    rows = _worth_learning_from(data.u, max(2, int(shrink * settings.learn_from)), rng)
+    block_size = max(2, int(shrink * settings.block_size))
+    parts = mondrian(data.T[rows], max_leaves=settings.max_leaves, leaf_size=block_size, rng=rng)
     blocks = []
     for part in parts:
         chosen = rows[part.rows]
