@@ -2,8 +2,9 @@
 
 from ebo.maximize import Result, maximize, minimize
 from ebo.optimizer import Iteration, Learned, Optimizer
+from ebo.parameters import Categorical, Float, Int
 from ebo.settings import Settings
-from ebo.space import Categorical, Float, Int, Space, box
+from ebo.space import Space, box
 from ebo.study import Study
 
 __all__ = [

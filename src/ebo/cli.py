@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ebo.bench.commands import AsJson, bench
 from ebo.study.config import STARTER, Config, read_config
-from ebo.study.store import StudyError
+from ebo.study.file import StudyError
 from ebo.study.study import Study
 
 app = typer.Typer(

@@ -17,233 +17,36 @@ T               (n, F)   the same points in the unit cube, the free parameters o
 `categorical`   (F,)     which are categoricals without an order
 ==============  =======  ======================================================================
 
-==============================  ===============================================================
-kind                            t
-==============================  ===============================================================
-`Float`                         (x - l)/(h - l)
-`Float(log=True)`               log(x/l)/log(h/l)
-`Int`, `Categorical`            (v - l + 1/2)/(h - l + 1), the middle of the value's own slot
-`Int(log=True)`                 the middle of the slot [log(v - 1/2), log(v + 1/2)], all slots
-                                together scaled to [0, 1]
-==============================  ===============================================================
-
-Discrete values survive the way there and back exactly, and equal values have bit-equal t. Floats do
-to a few ulp of the larger bound, log floats to a relative error of a few ulp times 1 + log(h/l): t
-has no more digits. For the same reason log ints end at 2**45 and other ints at 2**50.
+How each kind is mapped is in `columns.py`.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-import reprlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from numbers import Real
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebo.tilegp.box import LARGEST_WHOLE, Bools, Floats, Ints
+from ebo.columns import as_slice, blocks, scales
+from ebo.parameters import (
+    LARGEST_LOG_WHOLE,
+    Categorical,
+    Float,
+    Int,
+    Parameter,
+    listed,
+    number,
+    shown,
+)
+from ebo.tilegp.box import Bools, Floats, Ints
 
-LARGEST_LOG_WHOLE = 2**45  # beyond it neighbours on a log scale no longer get distinct t
-WIDEST_LOG = 1e300  # largest h/l of a log scale
+__all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
+
 SLACK = 1e-9  # so much of its range may a float be outside, by rounding: it is clipped
-BLOCK = 2**16  # numbers worked on at a time, so that they stay in the cache
-
-
-# What the user writes.
-
-
-@dataclass(frozen=True, repr=False)
-class Float:
-    """A real number from `low` to `high`; with `log`, equal ratios are equally far apart."""
-
-    low: float
-    high: float
-    log: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        low, high = _bounds(self)
-        if high - low == math.inf:
-            raise ValueError(f"{self}: high - low overflows; give bounds that are less far apart")
-        if self.log and high / low > WIDEST_LOG:
-            raise ValueError(f"{self}: high/low is above {WIDEST_LOG}; raise low")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-
-    def __repr__(self) -> str:
-        return f"Float({_shown(self.low)}, {_shown(self.high)}{', log=True' * (self.log is True)})"
-
-    @property
-    def levels(self) -> int:
-        """Number of distinct values; 0 means a continuum."""
-        return int(self.low == self.high)
-
-
-@dataclass(frozen=True, repr=False)
-class Int:
-    """A whole number from `low` to `high`, both included; with `log`, on a log scale."""
-
-    low: int
-    high: int
-    log: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        low, high = _bounds(self)
-        if low != math.floor(low) or high != math.floor(high):
-            raise ValueError(f"{self}: the bounds are not whole; round them, or use Float")
-        largest = LARGEST_LOG_WHOLE if self.log else LARGEST_WHOLE
-        if max(-low, high) > largest:
-            raise ValueError(
-                f"{self}: the bounds go beyond 2**{largest.bit_length() - 1}, where neighbours "
-                f"cannot be told apart in the unit cube; use Float, and round in the objective"
-            )
-        object.__setattr__(self, "low", int(low))
-        object.__setattr__(self, "high", int(high))
-
-    def __repr__(self) -> str:
-        return f"Int({_shown(self.low)}, {_shown(self.high)}{', log=True' * (self.log is True)})"
-
-    @property
-    def levels(self) -> int:
-        """Number of distinct values."""
-        return self.high - self.low + 1
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Categorical:
-    """One of `choices`, any hashable values; with `ordered`, neighbours in the list are alike.
-
-    1, 1.0 and True are three choices, though Python calls them equal.
-    """
-
-    choices: Sequence[Hashable]
-    ordered: bool = field(default=False, kw_only=True)
-    _index: dict[Hashable, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.choices, str | bytes | Set | Mapping) or not isinstance(
-            self.choices, Iterable
-        ):
-            raise TypeError(
-                f"choices are {_shown(self.choices)}; give a list or tuple, which has an order"
-            )
-        choices = tuple(_plain(choice) for choice in self.choices)
-        _check_flag("ordered", self.ordered)
-        if not choices:
-            raise ValueError("choices are empty; give at least one")
-        index: dict[Hashable, int] = {}
-        for i, choice in enumerate(choices):
-            try:
-                first = index.setdefault(_key(choice), i)
-            except TypeError:
-                raise TypeError(
-                    f"choice {i}, {_shown(choice)}, cannot be hashed; use a tuple or a string"
-                ) from None
-            if first != i:
-                raise ValueError(
-                    f"choices {first} and {i} are both {_shown(choice)}; leave one of them out"
-                )
-        object.__setattr__(self, "choices", choices)
-        object.__setattr__(self, "_index", index)
-
-    def __repr__(self) -> str:
-        return f"Categorical([{_listed(self.choices)}]{', ordered=True' * self.ordered})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Categorical):
-            return NotImplemented
-        return (self.ordered, list(self._index)) == (other.ordered, list(other._index))
-
-    def __hash__(self) -> int:
-        return hash((self.ordered, tuple(self._index)))
-
-    @property
-    def levels(self) -> int:
-        """Number of choices."""
-        return len(self.choices)
-
-    def index(self, value: object) -> int:
-        """Where `value` is in `choices`; another value, or another type, is an error."""
-        try:
-            return self._index[_key(_plain(value))]
-        except (KeyError, TypeError):
-            raise ValueError(
-                f"{_shown(value)} ({type(value).__name__}) is not a choice; "
-                f"give one of {_listed(self.choices)}"
-            ) from None
-
-
-Parameter = Float | Int | Categorical
-
-
-# How the columns of one kind are mapped, all at once.
-
-
-@dataclass(frozen=True, eq=False)
-class _Linear:
-    """k columns of one kind, l and h of shape (k,); this one for floats."""
-
-    of_x: Ints | slice  # their columns in X
-    of_t: Ints | slice  # their columns in T
-    low: Floats
-    high: Floats
-    discrete: ClassVar[bool] = False
-
-    def to_unit(self, X: Floats) -> Floats:
-        return (X - self.low) / (self.high - self.low)
-
-    def from_unit(self, T: Floats) -> Floats:
-        X = self.low + T * (self.high - self.low)
-        return np.where(T < 1.0, np.clip(X, self.low, self.high), self.high)
-
-
-class _Log(_Linear):
-    """Floats on a log scale; log1p, as it keeps its digits where h/l is near 1."""
-
-    def to_unit(self, X: Floats) -> Floats:
-        return np.log1p((X - self.low) / self.low) / self._width()
-
-    def from_unit(self, T: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # an ulp above the largest float: clipped
-            X = self.low * np.exp(T * self._width())
-        return np.where(T < 1.0, np.clip(X, self.low, self.high), self.high)
-
-    def _width(self) -> Floats:
-        return np.log1p((self.high - self.low) / self.low)
-
-
-class _Whole(_Linear):
-    """Ints, and the indices of choices."""
-
-    discrete = True
-
-    def to_unit(self, X: Floats) -> Floats:
-        return (X - self.low + 0.5) / (self.high - self.low + 1.0)
-
-    def from_unit(self, T: Floats) -> Floats:
-        span = self.high - self.low
-        return self.low + np.minimum(np.floor(T * (span + 1.0)), span)
-
-
-class _LogWhole(_Linear):
-    """Ints on a log scale that begins at l - 1/2 and ends at h + 1/2."""
-
-    discrete = True
-
-    def to_unit(self, X: Floats) -> Floats:
-        start, steps = self.low - 0.5, X - self.low
-        return (np.log1p(steps / start) + np.log1p((steps + 1.0) / start)) / (2.0 * self._width())
-
-    def from_unit(self, T: Floats) -> Floats:
-        X = np.floor((self.low - 0.5) * np.exp(T * self._width()) + 0.5)
-        return np.clip(X, self.low, self.high)
-
-    def _width(self) -> Floats:
-        return np.log1p((self.high - self.low + 1.0) / (self.low - 0.5))
 
 
 class Space:
@@ -273,16 +76,9 @@ class Space:
         self.free: Final[Bools] = _frozen(levels != 1)
         self.levels: Final[Ints] = _frozen(levels[self.free])
         self.categorical: Final[Bools] = _frozen(unordered[self.free])
-
-        place = np.cumsum(self.free) - 1  # where a free column of X is in T
-        self._scales: Final[list[_Linear]] = []
-        for kind, log in ((_Linear, False), (_Log, True), (_Whole, False), (_LogWhole, True)):
-            at = np.flatnonzero(self.free & ((levels > 0) == kind.discrete) & (on_log == log))
-            if at.size:
-                of_x, of_t = _columns(at), _columns(place[at])
-                self._scales.append(kind(of_x, of_t, self.lower[at], self.upper[at]))
+        self._scales: Final = scales(self.lower, self.upper, levels, self.free, on_log)
         whole = np.flatnonzero([not isinstance(p, Float) for p in values])
-        self._whole: Final = _columns(whole)
+        self._whole: Final = as_slice(whole)
         self._reach: Final = _reach(self.lower, self.upper, whole, on_log)
 
     def __eq__(self, other: object) -> bool:
@@ -294,7 +90,7 @@ class Space:
         return hash(self._identity())
 
     def __repr__(self) -> str:
-        inner = _listed([f"{n!r}: {p}" for n, p in self.parameters.items()], show=str)
+        inner = listed([f"{n!r}: {p}" for n, p in self.parameters.items()], show=str)
         return f"Space({{{inner}}})" if self.named else f"<box of {self.dims}: {{{inner}}}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -318,7 +114,7 @@ class Space:
             )
         points = np.empty(given.shape)
         least, most = self._reach
-        for rows in _blocks(given.shape):
+        for rows in blocks(given.shape):
             part = given[rows]
             bad = ~((part >= least) & (part <= most))  # true for NaN as well
             whole = part[:, self._whole]
@@ -333,7 +129,7 @@ class Space:
         """The points X (n, D) as T (n, F) in [0, 1]."""
         points = self.check(X)
         T = np.empty((len(points), self.levels.size))
-        for rows in _blocks(points.shape):
+        for rows in blocks(points.shape):
             for scale in self._scales:
                 T[rows, scale.of_t] = scale.to_unit(points[rows, scale.of_x])
         return np.clip(T, 0.0, 1.0, out=T)
@@ -342,7 +138,7 @@ class Space:
         """The points T (n, F), clipped to [0, 1], as X (n, D): the value whose slot t falls in."""
         unit = self._clipped(T)
         X = np.tile(self.lower, (len(unit), 1))
-        for rows in _blocks(X.shape):
+        for rows in blocks(X.shape):
             for scale in self._scales:
                 X[rows, scale.of_x] = scale.from_unit(unit[rows, scale.of_t])
         return X
@@ -350,7 +146,7 @@ class Space:
     def snap(self, T: ArrayLike) -> Floats:
         """T (n, F) clipped to [0, 1], discrete parameters moved to the middle of their slots."""
         unit = self._clipped(T)
-        for rows in _blocks(unit.shape):
+        for rows in blocks(unit.shape):
             for scale in self._scales:
                 if scale.discrete:
                     values = scale.from_unit(unit[rows, scale.of_t])
@@ -373,7 +169,7 @@ class Space:
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping):
                 raise TypeError(
-                    f"row {i} is {_shown(row)}, not a mapping from names to values; give a dict"
+                    f"row {i} is {shown(row)}, not a mapping from names to values; give a dict"
                 )
             if row.keys() != self.parameters.keys():
                 raise ValueError(f"row {i}: {self._complaint_of_names(row)}")
@@ -408,7 +204,7 @@ class Space:
         if isinstance(parameter, Categorical):
             return (
                 f"{where} is not the index of a choice; give a whole number from 0 to "
-                f"{parameter.levels - 1}, for {_listed(parameter.choices)}, or use from_dicts"
+                f"{parameter.levels - 1}, for {listed(parameter.choices)}, or use from_dicts"
             )
         if parameter.low == parameter.high:
             return f"{where} is not {parameter.low}, to which it is fixed; give that, or widen it"
@@ -426,8 +222,8 @@ class Space:
             if name not in self.parameters:
                 close = difflib.get_close_matches(str(name), missing or self.names, n=1)
                 hint = f"did you mean {close[0]!r}?" if close else "leave it out."
-                return f"unknown name {_shown(name)}, {hint} The names are {_listed(self.names)}"
-        return f"no value for {_listed(missing)}; give all of {_listed(self.names)}"
+                return f"unknown name {shown(name)}, {hint} The names are {listed(self.names)}"
+        return f"no value for {listed(missing)}; give all of {listed(self.names)}"
 
 
 def box(lower: ArrayLike, upper: ArrayLike, names: Sequence[str] | None = None) -> Space:
@@ -442,7 +238,7 @@ def box(lower: ArrayLike, upper: ArrayLike, names: Sequence[str] | None = None) 
         names = [f"x{d}" for d in range(low.size)]
     elif isinstance(names, str) or len(names) != low.size or len(set(names)) != low.size:
         raise ValueError(
-            f"names are {_shown(names)} for {low.size} dimensions; give one for each, all different"
+            f"names are {shown(names)} for {low.size} dimensions; give one for each, all different"
         )
     parameters = {}
     for d, name in enumerate(names):
@@ -463,7 +259,7 @@ def _merged(given: Mapping[str, Parameter], more: Mapping[str, Parameter]) -> di
     """All parameters, checked."""
     if not isinstance(given, Mapping):
         raise TypeError(
-            f"parameters are {_shown(given)}; give a mapping such as {{'x': Float(0, 1)}}"
+            f"parameters are {shown(given)}; give a mapping such as {{'x': Float(0, 1)}}"
         )
     twice = [name for name in more if name in given]
     if twice:
@@ -473,12 +269,12 @@ def _merged(given: Mapping[str, Parameter], more: Mapping[str, Parameter]) -> di
         raise ValueError("the space has no parameters; give at least one, such as x=Float(0, 1)")
     for name, parameter in every.items():
         if not isinstance(name, str):
-            raise TypeError(f"the name {_shown(name)} is not a string; give {str(name)!r}")
+            raise TypeError(f"the name {shown(name)} is not a string; give {str(name)!r}")
         if not name:
             raise ValueError(f"the name of {parameter} is empty; give it a name")
         if not isinstance(parameter, Parameter):
             raise TypeError(
-                f"parameter {name!r} is {_shown(parameter)}; "
+                f"parameter {name!r} is {shown(parameter)}; "
                 f"give Float(low, high), Int(low, high) or Categorical(choices)"
             )
     return every
@@ -511,44 +307,10 @@ def _native(parameter: Parameter, column: Floats) -> list[Any]:
 def _entry(i: int, name: str, parameter: Parameter, value: object) -> float:
     """One value of a dict as its entry in X."""
     try:
-        return parameter.index(value) if isinstance(parameter, Categorical) else _number(value)
+        return parameter.index(value) if isinstance(parameter, Categorical) else number(value)
     except (TypeError, ValueError) as error:
         wanted = "" if isinstance(parameter, Categorical) else f" within {parameter}"
         raise type(error)(f"row {i}, parameter {name!r}: {error}{wanted}") from None
-
-
-def _bounds(parameter: Float | Int) -> tuple[float, float]:
-    """The bounds as floats, with the checks that are the same for floats and ints."""
-    try:
-        low, high = _number(parameter.low), _number(parameter.high)
-    except TypeError as error:
-        raise TypeError(f"{parameter}: {error}") from None
-    _check_flag("log", parameter.log)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"{parameter}: the bounds are not finite; give finite ones")
-    if low > high:
-        raise ValueError(f"{parameter}: low is above high; swap them")
-    if parameter.log and low <= 0:
-        raise ValueError(f"{parameter}: a log scale needs low > 0; raise low, or leave log out")
-    return low, high
-
-
-def _check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} is {_shown(value)}; give True or False")
-
-
-def _number(value: Any) -> float:
-    """A number as a float, infinite where it is too large; a bool is not a number."""
-    if type(value) is float:
-        return value
-    numeric = isinstance(value, Real) and not isinstance(value, bool)
-    if not numeric:
-        raise TypeError(f"{_shown(value)} ({type(value).__name__}) is not a number; give one")
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf  # an int or a fraction
 
 
 def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
@@ -568,44 +330,3 @@ def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
-
-
-def _columns(at: Ints) -> Ints | slice:
-    """Indices, as a slice where they are in one piece: it is several times faster."""
-    if at.size and at[-1] - at[0] + 1 == at.size:
-        return slice(int(at[0]), int(at[-1]) + 1)
-    return at
-
-
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
-    """Slices of the rows, of about BLOCK numbers each."""
-    n, dims = shape
-    step = max(1, BLOCK // max(1, dims))
-    for start in range(0, n, step):
-        yield slice(start, start + step)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's scalars as Python's own."""
-    return value.item() if isinstance(value, np.bool_ | np.number | np.str_) else value
-
-
-def _key(value: Any) -> Hashable:
-    """What a choice is looked up by: its type too, as True == 1; and NaN is equal to itself."""
-    if isinstance(value, tuple):
-        return type(value), tuple(_key(part) for part in value)
-    return type(value), "nan" if isinstance(value, float) and math.isnan(value) else value
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
-
-
-def _shown(value: object) -> str:
-    return _SHORT.repr(_plain(value))
-
-
-def _listed(values: Sequence[Any], *, show: Any = _shown, most: int = 6) -> str:
-    """The first few of them, and how many more there are."""
-    rest = f", ... {len(values) - most} more" if len(values) > most else ""
-    return ", ".join(show(value) for value in values[:most]) + rest

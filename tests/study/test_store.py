@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 
 from ebo.learn import Structure
 from ebo.optimizer import State
+from ebo.study import file, trial, values
 from ebo.study import store as module
 from ebo.study.store import (
     DamagedStudyError,
@@ -200,7 +201,7 @@ def test_round_trip_of_any_numbers(data: st.DataObject, dims: int) -> None:
 
 
 def test_an_empty_study_and_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr(values, "CHUNK", 7)
     with Store.create(tmp_path / "a.ebo", 600, {}) as store:  # rows of more than half a page
         assert store.trials()["X"].shape == (0, 600)
         assert store.waiting()[1].shape == (0, 600)
@@ -423,7 +424,7 @@ def test_damaged_files_open_well_or_with_a_clear_error(tmp_path: Path, with_wal:
         if kind == 0:
             del part[int(rng.integers(len(part))) :]
         elif kind == 1:  # the first bytes of a page say how to read it
-            page = int(rng.integers(len(part) // module.PAGE_SIZE)) * module.PAGE_SIZE
+            page = int(rng.integers(len(part) // file.PAGE_SIZE)) * file.PAGE_SIZE
             part[page + int(rng.integers(120))] ^= 1 << int(rng.integers(8))
         else:
             for at in rng.integers(len(part), size=20 if kind == 2 else 1):
@@ -442,7 +443,7 @@ def test_damaged_files_open_well_or_with_a_clear_error(tmp_path: Path, with_wal:
 
 
 def test_nothing_in_the_package_unpickles_or_evaluates_what_is_read() -> None:
-    text = Path(module.__file__).read_text()
+    text = "".join(Path(str(m.__file__)).read_text() for m in (module, file, trial, values))
     for word in ("pickle", "eval(", "exec(", "marshal", "load_extension", "allow_pickle"):
         assert word not in text
 

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from ebo.learn import Structure
 from ebo.optimizer import State
-from ebo.study.store import Finish, Store, TrialState
+from ebo.study.store import Store
+from ebo.study.trial import Finish, TrialState
 
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.space import Categorical, Int, Parameter
+from ebo.parameters import Categorical, Int, Parameter
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebo.space import Categorical, Float, Int, Parameter
+from ebo.parameters import Categorical, Float, Int, Parameter
 from ebo.study.report_chart import Axis, Plot, linear, logarithmic, slots
 from ebo.study.report_data import Facts, Floats, Ints, span
 from ebo.study.report_html import count, escape, figure, named, number, percent, ramp, table

@@ -27,14 +27,18 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.learn import Structure
 from ebo.maximize import Result, check_count, make_result
 from ebo.optimizer import Learned, Optimizer
+from ebo.parameters import Categorical
 from ebo.progress import progress_bar
 from ebo.settings import Settings
-from ebo.space import Categorical, Space
+from ebo.space import Space
 from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
-from ebo.study.evaluate import INTERRUPTED, Evaluation, evaluator
+from ebo.study.evaluate import evaluator
+from ebo.study.evaluation import INTERRUPTED, Evaluation
+from ebo.study.file import StudyError
 from ebo.study.report_data import ReportData
-from ebo.study.store import Finish, Store, StudyError, TrialState
+from ebo.study.store import Store
 from ebo.study.summary import all_failed
+from ebo.study.trial import Finish, TrialState
 from ebo.tilegp.kernel import MOST_CUTS
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ebo.study.evaluate import Evaluation
+from ebo.study.evaluation import Evaluation
 
 SHOWN = 3  # messages
 LENGTH = 200  # characters of each

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.space import Categorical, Float, Int, Parameter, Space
+from ebo.parameters import Categorical, Float, Int, Parameter
+from ebo.space import Space
 
 Floats = NDArray[np.float64]
 

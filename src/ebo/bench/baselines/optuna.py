@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ebo.bench.baselines.base import Baseline, Floats
 from ebo.bench.baselines.cma import STEP, population
 from ebo.bench.baselines.imported import library, quiet
-from ebo.space import Categorical, Float, Parameter
+from ebo.parameters import Categorical, Float, Parameter
 
 
 class Sampler(Baseline):
