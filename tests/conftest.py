@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import signal
 
-# A shell starts background jobs with Ctrl-C ignored, and processes inherit that; some tests send it.
+# A shell starts background jobs with Ctrl-C ignored, and children inherit that; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
