@@ -34,6 +34,7 @@ def test_numerics_import_nothing_of_the_upper_layer() -> None:
     names = [
         "acquisition",
         "batch",
+        "checks",
         "columns",
         "learn",
         "observations",

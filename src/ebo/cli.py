@@ -230,12 +230,13 @@ def _opened(path: Path, read_only: bool = False) -> Study:
 
 def _created(config: Config) -> Study:
     """The study that a TOML file describes, made if it is not there."""
-    return Study.create_or_open(
+    return Study.create(
         config.study,
         config.space,
         direction=config.direction,
         seed=config.seed,
         settings=config.settings,
+        exist_ok=True,
         **config.bounds,
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo.checks import check_count
 from ebo.observations import check_values
 from ebo.optimizer import Iteration, Optimizer
 from ebo.progress import progress_bar
@@ -164,7 +165,7 @@ class _Task:
         """The same as a study, new or begun."""
         from ebo.study.study import Study
 
-        with Study.create_or_open(path, self.space, **self.options) as study:
+        with Study.create(path, self.space, exist_ok=True, **self.options) as study:
             if data is not None and not len(study):
                 study.tell(*data)
             return study.run(
@@ -230,9 +231,7 @@ def make_result(optimizer: Optimizer) -> Result:
     """All that an optimizer was told, and the best of it."""
     best_x: Any
     best_x, best_value = (
-        optimizer.best()
-        if np.isfinite(optimizer.y).any()
-        else (np.full(optimizer.space.dims, np.nan), np.nan)
+        optimizer.best() if optimizer.any_value else (np.full(optimizer.space.dims, np.nan), np.nan)
     )
     if optimizer.space.named and np.isfinite(best_value):
         best_x = optimizer.space.to_dicts(best_x[None, :])[0]
@@ -243,9 +242,3 @@ def _pair(initial: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(initial) != 2:
         raise ValueError(f"initial has {len(initial)} parts; give (X, y), or a number of points")
     return initial[0], initial[1]
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")

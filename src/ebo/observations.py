@@ -59,9 +59,9 @@ class Observations:
         """Take in values y (n,) of points X (n, D); all of them, or none and an error."""
         points = self.space.check(X)
         values = check_values(y, len(points))
-        keys = _keys(points)
+        keys = row_keys(points)
         told = set(keys)
-        waiting = np.array([key not in told for key in _keys(self.pending)], dtype=np.bool_)
+        waiting = np.array([key not in told for key in row_keys(self.pending)], dtype=np.bool_)
         self._pieces.append((points, values))
         self.pending = self.pending[waiting]
         self._known.update(keys)
@@ -73,7 +73,7 @@ class Observations:
     def ask(self, X: Floats) -> None:
         """Note that values of these points are waited for."""
         self.pending = np.concatenate([self.pending, X])
-        self._known.update(_keys(X))
+        self._known.update(row_keys(X))
 
     def best(self) -> tuple[Floats, float]:
         """The best point told, (D,), and its value."""
@@ -98,7 +98,7 @@ class Observations:
     def new(self, X: Floats) -> Ints:
         """Rows of X that are neither known nor repeated."""
         seen, rows = set(self._known), list[int]()
-        for i, key in enumerate(_keys(X)):
+        for i, key in enumerate(row_keys(X)):
             if key not in seen:
                 seen.add(key)
                 rows.append(i)
@@ -143,6 +143,6 @@ def check_values(y: ArrayLike, n: int) -> Floats:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def _keys(X: Floats) -> list[bytes]:
-    """Each row as bytes; -0.0 and 0.0 are the same."""
+def row_keys(X: Floats) -> list[bytes]:
+    """Each row as bytes, to find equal points by; -0.0 and 0.0 are the same."""
     return [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]

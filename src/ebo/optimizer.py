@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ebo.acquisition import Goal, gumbel_maxima
 from ebo.batch import budget, budget_by_rank, select
+from ebo.checks import check_count
 from ebo.learn import Data, LeafModel, Structure, learn, limit_of
 from ebo.observations import Observations
 from ebo.outcome import Outcome
@@ -111,7 +112,8 @@ class Optimizer:
             raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
         if settings is not None and not isinstance(settings, Settings):
             raise TypeError(f"settings is {settings!r}; give ebo.Settings(...) or None")
-        self.space, self.direction, self.seed = space, direction, _seed(seed)
+        check_count("seed", seed, 0)
+        self.space, self.direction, self.seed = space, direction, int(seed)
         self.settings = Settings() if settings is None else settings
         self.history: list[Iteration] = []
         self._bound = _bound(direction, upper_bound, lower_bound)
@@ -365,9 +367,3 @@ def _worker_count(workers: int | None) -> int:
     if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:
         raise ValueError(f"workers is {workers!r}; give at least 1, or None for all cores")
     return int(workers)
-
-
-def _seed(seed: int) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0")
-    return int(seed)

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ebo.acquisition import ACQUISITIONS
+from ebo.checks import check_count
 
 KERNELS = ("tile-coding", "mondrian-grid", "hat", "laplace")
 
@@ -102,9 +103,7 @@ class Settings:
     def __post_init__(self) -> None:
         whole = "max_leaves", "leaf_size", "layers", "sweeps", "block_size", "learn_from"
         for name in (*whole, "block_samples", "passes"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} is {value!r}; give a whole number of at least 1")
+            check_count(name, getattr(self, name), 1)
         for name in ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give True or False")

@@ -93,7 +93,6 @@ def test_points_are_checked() -> None:
 
 
 def test_the_space_has_the_bounds() -> None:
-    pytest.importorskip("ebo.space")
     problem = problems.get("branin")
     assert np.array_equal(problem.space.lower, problem.lower)
     assert np.array_equal(problem.space.upper, problem.upper)

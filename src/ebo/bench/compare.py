@@ -41,7 +41,7 @@ from threadpoolctl import threadpool_limits
 from ebo import native
 from ebo.bench import baselines, problems
 from ebo.bench.baselines.imported import imported
-from ebo.maximize import check_count
+from ebo.checks import check_count
 
 Floats = NDArray[np.float64]
 Record = dict[str, Any]

@@ -226,3 +226,17 @@ def _bins(x: Floats) -> Ints:
         return label
     edges = np.quantile(x, np.arange(1, BINS) / BINS)
     return np.searchsorted(edges, x, side="right")
+
+
+def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What an ask told, as far as it is numbers: a file may say anything."""
+    seconds = row.get("seconds")
+    stages = seconds if isinstance(seconds, Mapping) else {}
+    return {
+        **{key: value for key, value in row.items() if _is_number(value)},
+        "seconds": {str(stage): value for stage, value in stages.items() if _is_number(value)},
+    }
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)

@@ -8,7 +8,6 @@ goes on from there as if nothing had happened.
 
 from __future__ import annotations
 
-import csv
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +23,11 @@ from typing import Any, Self, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo.checks import check_count
 from ebo.learn import Structure
-from ebo.maximize import Result, check_count, make_result
+from ebo.maximize import Result, make_result
+from ebo.observations import check_values, row_keys
 from ebo.optimizer import Learned, Optimizer
-from ebo.parameters import Categorical
 from ebo.progress import progress_bar
 from ebo.settings import Settings
 from ebo.space import Space
@@ -35,9 +35,10 @@ from ebo.study.describe import describe_settings, describe_space, read_settings,
 from ebo.study.evaluate import evaluator
 from ebo.study.evaluation import INTERRUPTED, Evaluation
 from ebo.study.file import StudyError
-from ebo.study.report_data import ReportData
+from ebo.study.report_data import ReportData, numbers_of
 from ebo.study.store import Store
 from ebo.study.summary import all_failed
+from ebo.study.table import check_names, read_csv, write_rows
 from ebo.study.trial import Finish, TrialState
 from ebo.tilegp.kernel import MOST_CUTS
 
@@ -47,7 +48,6 @@ Ints = NDArray[np.int64]
 
 # What reading data that are not as they should be may raise.
 WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
-COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
 STATES = {str(state): state for state in TrialState}
 
 
@@ -74,12 +74,11 @@ class Study:
                 raise ValueError(f"points of {store.dims} parameters for {self.space.dims}")
             if not read_only:
                 store.reset_running()  # what ran when an earlier process died waits again
-        except BaseException as error:
+        except WRONG as error:
             store.close()
-            if isinstance(
-                error, KeyError | TypeError | ValueError | AttributeError | OverflowError
-            ):
-                raise self._damaged(error) from None
+            raise self._damaged(error) from None
+        except BaseException:
+            store.close()
             raise
 
     @classmethod
@@ -93,69 +92,40 @@ class Study:
         lower_bound: float | None = None,
         seed: int = 0,
         settings: Settings | None = None,
+        exist_ok: bool = False,
     ) -> Self:
-        """A new study in a new file; see `Optimizer` for what the options mean."""
-        settings = Settings() if settings is None else settings
-        _check_names(space)
+        """A new study in a new file; see `Optimizer` for what the options mean.
+
+        With `exist_ok`, a file that is there is opened, if it was made with the same.
+        """
+        check_names(space)
+        given: dict[str, Any] = {"upper_bound": upper_bound, "lower_bound": lower_bound}
         # The optimizer checks them all, before there is a file.
-        Optimizer(
-            space,
-            seed=seed,
-            direction=direction,
-            upper_bound=upper_bound,
-            lower_bound=lower_bound,
-            settings=settings,
-        )
-        given = {"upper_bound": upper_bound, "lower_bound": lower_bound}
+        optimizer = Optimizer(space, seed=seed, direction=direction, settings=settings, **given)
         meta = {
             "space": describe_space(space),
             "direction": direction,
             "bounds": {name: float(value) for name, value in given.items() if value is not None},
-            "seed": int(seed),
-            "settings": describe_settings(settings),
+            "seed": optimizer.seed,
+            "settings": describe_settings(optimizer.settings),
         }
-        return cls(Store.create(Path(path), space.dims, meta))
+        if not (exist_ok and Path(path).exists()):
+            return cls(Store.create(Path(path), space.dims, meta))
+        study = cls.open(path)
+        for name, wanted in {**meta, "space": space, "settings": optimizer.settings}.items():
+            stored = getattr(study, name)
+            if wanted != stored:
+                study.close()
+                raise StudyError(
+                    f"{path} was made with another {name}: it has {stored!r}, now given is "
+                    f"{wanted!r}. Give the same, or another file"
+                )
+        return study
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
         """A study that exists; `read_only` to look at it while another process writes."""
         return cls(Store.open(Path(path), read_only=read_only), read_only=read_only)
-
-    @classmethod
-    def create_or_open(
-        cls,
-        path: str | os.PathLike[str],
-        space: Space,
-        *,
-        direction: str = "maximize",
-        upper_bound: float | None = None,
-        lower_bound: float | None = None,
-        seed: int = 0,
-        settings: Settings | None = None,
-    ) -> Self:
-        """A new study; or the one that is there, if it was made with the same."""
-        settings = Settings() if settings is None else settings
-        bounds = {"upper_bound": upper_bound, "lower_bound": lower_bound}
-        if not Path(path).exists():
-            return cls.create(
-                path, space, direction=direction, seed=seed, settings=settings, **bounds
-            )
-        study = cls.open(path)
-        wanted = {
-            "space": (space, study.space),
-            "direction": (direction, study.direction),
-            "seed": (seed, study.seed),
-            "bounds": ({k: v for k, v in bounds.items() if v is not None}, study.bounds),
-            "settings": (settings, study.settings),
-        }
-        for name, (given, stored) in wanted.items():
-            if given != stored:
-                study.close()
-                raise StudyError(
-                    f"{path} was made with another {name}: it has {stored!r}, now given is "
-                    f"{given!r}. Give the same, or another file"
-                )
-        return study
 
     def close(self) -> None:
         """Let go of the file; it can be opened again."""
@@ -204,18 +174,16 @@ class Study:
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
-        from ebo.observations import check_values
-
         points = self.space.check(X)
         values = check_values(y, len(points))
         ids, waiting = self._store.waiting()
         open_ids: dict[bytes, list[int]] = {}
-        for i, x in zip(ids.tolist(), waiting, strict=True):
-            open_ids.setdefault((x + 0.0).tobytes(), []).append(i)
+        for i, key in zip(ids.tolist(), row_keys(waiting), strict=True):
+            open_ids.setdefault(key, []).append(i)
         asked: dict[int, float] = {}
         others = []
-        for row, x in enumerate(points):
-            waits = open_ids.get((x + 0.0).tobytes())
+        for row, key in enumerate(row_keys(points)):
+            waits = open_ids.get(key)
             if waits:
                 asked[waits.pop(0)] = float(values[row])
             else:
@@ -287,7 +255,7 @@ class Study:
         """
         columns = self._columns()
         X = columns.pop("X")
-        names = np.array([str(TrialState(s)) for s in range(len(TrialState))], dtype=object)
+        names = np.array([str(state) for state in TrialState], dtype=object)
         table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
         for d, (name, parameter) in enumerate(self.space.parameters.items()):
             choices = getattr(parameter, "choices", None)
@@ -308,7 +276,6 @@ class Study:
         """All about one trial; its parameters are the entry `params`."""
         trial = self._store.trial(number)
         params = self.space.to_dicts(trial.x[None, :])[0]
-        about = {key: value for key, value in vars(trial).items() if key != "x"}
         about = {
             key: getattr(trial, key) for key in ("id", "batch", "value", "started", "finished")
         }
@@ -370,8 +337,6 @@ class Study:
 
         All of them or, with the lines that are wrong, none.
         """
-        from ebo.study.table import read_csv
-
         X, y = read_csv(Path(path), self.space)
         self._add_told(X, y)
         return len(y)
@@ -383,14 +348,7 @@ class Study:
 
     def write_csv(self, file: TextIO) -> int:
         """The same to an open file."""
-        table = self.trials()
-        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow(table)
-        for name, parameter in self.space.parameters.items():
-            if isinstance(parameter, Categorical):
-                table[name] = np.array([str(choice) for choice in table[name]], dtype=object)
-        writer.writerows(zip(*(column.tolist() for column in table.values()), strict=True))
-        return len(table["id"])
+        return write_rows(file, self.trials(), self.space)
 
     def _restored(self) -> Optimizer:
         """An optimizer as it was when the last batch was stored."""
@@ -494,20 +452,6 @@ class Study:
         return planned[asked:]
 
 
-def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What an ask told, as far as it is numbers: a file may say anything."""
-    seconds = row.get("seconds")
-    stages = seconds if isinstance(seconds, Mapping) else {}
-    return {
-        **{key: value for key, value in row.items() if _is_number(value)},
-        "seconds": {str(stage): value for stage, value in stages.items() if _is_number(value)},
-    }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-
-
 def _fits(structure: Structure, dims: int) -> bool:
     """Whether what was learned can be used."""
     z, density, together = structure.z, structure.density, structure.together
@@ -520,20 +464,3 @@ def _fits(structure: Structure, dims: int) -> bool:
         and np.all((together >= 0) & (together <= 1))
         and 0 < structure.noise < np.inf
     )
-
-
-def _check_names(space: Space) -> None:
-    """Refuse what a table of trials could not tell apart."""
-    for name, parameter in space.parameters.items():
-        if name in COLUMNS:
-            raise ValueError(
-                f"a parameter of a study cannot be called {name!r}, as a column of its trials is; "
-                f"give it another name"
-            )
-        if isinstance(parameter, Categorical):
-            texts = [str(choice) for choice in parameter.choices]
-            if len(set(texts)) < len(texts):
-                raise ValueError(
-                    f"parameter {name!r}: two choices of {list(parameter.choices)} look the same "
-                    f"as text, so that a CSV file could not tell them apart; rename one"
-                )

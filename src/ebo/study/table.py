@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 
 SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000
+COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
 UNFINISHED = ("waiting", "running")
 FAILED = ("", "nan", "none", "failed")  # of a value, in any case
 
@@ -90,6 +92,35 @@ def read_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, Mapping[st
     if not rows:
         raise TableError(f"{path} has no rows below its header")
     return rows
+
+
+def write_rows(file: TextIO, table: Mapping[str, NDArray[Any]], space: Space) -> int:
+    """Write columns that `read_csv` can read again; returns the number of rows."""
+    columns = dict(table)
+    for name, parameter in space.parameters.items():
+        if isinstance(parameter, Categorical):
+            columns[name] = np.array([str(choice) for choice in columns[name]], dtype=object)
+    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return len(columns["id"])
+
+
+def check_names(space: Space) -> None:
+    """Refuse what a table of trials could not tell apart."""
+    for name, parameter in space.parameters.items():
+        if name in COLUMNS:
+            raise ValueError(
+                f"a parameter of a study cannot be called {name!r}, as a column of its trials is; "
+                f"give it another name"
+            )
+        if isinstance(parameter, Categorical):
+            texts = [str(choice) for choice in parameter.choices]
+            if len(set(texts)) < len(texts):
+                raise ValueError(
+                    f"parameter {name!r}: two choices of {list(parameter.choices)} look the same "
+                    f"as text, so that a CSV file could not tell them apart; rename one"
+                )
 
 
 def value_of(line: int, text: str, mistakes: list[str]) -> float:

@@ -21,8 +21,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebo.maximize import check_count
-from ebo.observations import Observations
+from ebo.checks import check_count
+from ebo.observations import Observations, row_keys
 from ebo.space import Space
 
 Floats = NDArray[np.float64]
@@ -105,7 +105,7 @@ class Baseline(ABC):
         check_count("n", n, 1)
         T = self._propose(int(n)) if self.dims else np.empty((n, 0))
         X = self.space.from_unit(T)
-        for i, key in enumerate(_keys(X)):
+        for i, key in enumerate(row_keys(X)):
             self._open[key].append(self.asked + i)
         self.asked += len(X)
         return X
@@ -115,7 +115,7 @@ class Baseline(ABC):
         before = len(self._data.y)
         self._data.tell(X, y)  # all of them, or none and an error
         points, values = self._data.X[before:], self._data.y[before:]
-        numbers = np.array([self._number(key) for key in _keys(points)], dtype=np.int64)
+        numbers = np.array([self._number(key) for key in row_keys(points)], dtype=np.int64)
         if len(points) and self.dims:
             self._learn(self.space.to_unit(points), self._data.sign * values, numbers)
 
@@ -140,8 +140,3 @@ class Baseline(ABC):
     @abstractmethod
     def _learn(self, T: Floats, u: Floats, numbers: NDArray[np.int64]) -> None:
         """Take in values u (n,) of T (n, F)."""
-
-
-def _keys(X: Floats) -> list[bytes]:
-    """Each row as bytes; -0.0 and 0.0 are the same."""
-    return [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]
