@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 from scipy import stats
 from threadpoolctl import threadpool_limits
@@ -489,3 +490,29 @@ def test_pooled_learning_from_hardly_anything(n: int) -> None:
     structure = learn_pooled(data, None, np.random.default_rng(0), threads=1)
     assert structure.z.shape == structure.density.shape == (DIMS,)
     assert structure.noise in NOISE_GRID
+
+
+@pytest.mark.parametrize("preset", [Settings, Settings.paper])
+def test_without_sweeps_the_structure_is_kept(preset: Callable[..., Settings]) -> None:
+    rng = np.random.default_rng(0)
+    T, u = rng.random((60, 4)), rng.standard_normal(60)
+    settings = preset(sweeps=0, leaf_size=30)
+    data = Data(T, u, np.zeros(4, dtype=np.bool_), settings)
+    leaves = mondrian(T, max_leaves=10, leaf_size=30, rng=rng)
+    given = Structure(np.array([0, 1, 0, 1]), np.array([3.0, 4.0, 5.0, 6.0]), 0.1, np.eye(4))
+    for structure in (given, None):
+        models, kept = learn(
+            data,
+            leaves,
+            range(len(leaves)),
+            structure,
+            streams=(np.random.SeedSequence(1), np.random.SeedSequence(2)),
+            map=map,
+            threads=1,
+        )
+        if structure is given:
+            assert kept is given
+        else:
+            assert_array_equal(kept.z, np.arange(4))
+        assert len(models) == len(leaves)
+        assert all(len(model.posterior.groups) == len(set(kept.z)) for model in models.values())

@@ -125,9 +125,13 @@ def learn(
     `structure` is the one before. The streams are for what is done once, and for every leaf.
     """
     seeds = streams[1].spawn(len(leaves))
-    if data.settings.pooled:
-        rng = np.random.default_rng(streams[0])
-        learned = learn_pooled(data, structure, rng, threads)
+    settings = data.settings
+    if settings.pooled or not settings.sweeps:
+        if settings.sweeps:
+            rng = np.random.default_rng(streams[0])
+            learned = learn_pooled(data, structure, rng, threads)
+        else:
+            learned = structure or _simplest(settings, data.T.shape[1])
 
         def conditioned(j: int) -> LeafModel:
             return condition(data, leaves[j], learned, np.random.default_rng(seeds[j]))
@@ -138,7 +142,7 @@ def learn(
         return learn_leaf(data, leaves[j], structure, np.random.default_rng(seeds[j]))
 
     results = list(map(chained, range(len(leaves))))
-    return {j: results[j][0] for j in wanted}, synchronise(results, data.settings)
+    return {j: results[j][0] for j in wanted}, synchronise(results, settings)
 
 
 def learn_pooled(

@@ -120,6 +120,7 @@ class Optimizer:
         self._workers = _worker_count(workers)
         self._data = Observations(space, 1.0 if direction == "maximize" else -1.0)
         self._state = State()
+        self._leaves: list[Leaf] = []
 
     @property
     def X(self) -> Floats:
@@ -145,6 +146,11 @@ class Optimizer:
     def state(self) -> State:
         """What is needed to go on later, beside the points told and pending."""
         return self._state
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """The partition that the last `ask` made of the unit cube; none before any value."""
+        return list(self._leaves)
 
     def restore(self, state: State, pending: ArrayLike | None = None) -> None:
         """Go on from a state of earlier, and points that were pending then; tell the rest first.
@@ -234,6 +240,7 @@ class Optimizer:
         clock.stop("filter")
         self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
         self._state = State(self._state.asked + 1, structure, self._kept(leaves))
+        self._leaves = leaves
         return X
 
     def _partition(self, T: Floats, rng: np.random.Generator) -> list[Leaf]:

@@ -31,7 +31,8 @@ class Settings:
         noise: noise variance σ² in parts of the variance of a leaf's values; None to learn it.
         per_layer: a number of cuts for every layer, or one for all layers of a dimension.
     Learning (Section 3.2):
-        sweeps: Gibbs sweeps over all dimensions an iteration.
+        sweeps: Gibbs sweeps over all dimensions an iteration; 0 to keep the structure of the state
+            that the optimiser was restored from (where none was: every dimension by itself).
         pooled: one z and k, learned from blocks of observations together; or each leaf its own.
         block_size: most observations of a block, where pooled.
         learn_from: most observations that all blocks have together, where pooled.
@@ -101,9 +102,10 @@ class Settings:
         return cls(**{**preset, **changes})
 
     def __post_init__(self) -> None:
-        whole = "max_leaves", "leaf_size", "layers", "sweeps", "block_size", "learn_from"
+        whole = "max_leaves", "leaf_size", "layers", "block_size", "learn_from"
         for name in (*whole, "block_samples", "passes"):
             check_count(name, getattr(self, name), 1)
+        check_count("sweeps", self.sweeps, 0)
         for name in ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give True or False")

@@ -18,13 +18,19 @@ from ebo.bench.baselines.imported import imported, library
 from ebo.space import Space
 
 LIBRARIES = {"cma": "cma", "cma-batch": "cma", "tpe": "optuna", "optuna-cma": "cmaes"}
-ANY_SPACE = ("ebo", "ebo-paper", "pbo", "random", "sobol", "tpe")
+ANY_SPACE = ("ebo", "ebo-paper", "ebo-paper-push", "pbo", "random", "sobol", "tpe", "skl")
 ORDERED_ONLY = ("cem", "cem-full", "cma", "cma-batch", "de", "optuna-cma")
-EVERY = ANY_SPACE + ORDERED_ONLY
+TORCH = ("turbo-1", "turbo-5", "bo-svi", "bo-add-svi")  # see test_turbo.py and test_svi.py
+ADDITIVE = ("add-gp-ucb", "add-mes-r", "add-mes-g", "block-opt")  # see test_additive_methods.py
+EVERY = ANY_SPACE + ORDERED_ONLY + ADDITIVE + TORCH
 
 
 def make(name: str, space: Space, **options: Any) -> AskTell:
     """The method, if what it needs is installed."""
+    if name in TORCH:
+        pytest.importorskip("torch")
+    if name in ("bo-svi", "bo-add-svi"):
+        options.setdefault("iterations", 20)  # enough to see that it works
     if name in LIBRARIES:
         pytest.importorskip(LIBRARIES[name])
         if name in ("tpe", "optuna-cma"):
@@ -181,7 +187,7 @@ def test_choices_without_an_order(name: str) -> None:
     optimise(make(name, space), space, mixed_value)
 
 
-@pytest.mark.parametrize("name", ORDERED_ONLY)
+@pytest.mark.parametrize("name", ORDERED_ONLY + ADDITIVE + TORCH)
 def test_choices_without_an_order_are_refused_where_they_make_no_sense(name: str) -> None:
     with pytest.raises(ValueError, match="needs parameters with an order, and 'act' is a choice"):
         make(name, mixed(choices=True))

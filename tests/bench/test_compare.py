@@ -315,7 +315,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "compare.jsonl"
     file.write_text("hello\n")
-    with pytest.raises(ValueError, match="line 1 is no result of a comparison"):
+    with pytest.raises(ValueError, match="line 1 is no result of this command"):
         run(TINY, tmp_path)
     assert file.read_text() == "hello\n"
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ebo.bench.compare_command import register as register_compare
+from ebo.bench.experiment_commands import register as register_experiments
+from ebo.bench.show import print_rows, print_values
 
 bench = typer.Typer(no_args_is_help=True, help="Measure speed and quality on this machine.")
 register_compare(bench)
+register_experiments(bench)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -35,7 +37,7 @@ def bench_gibbs(
     if as_json:
         print(json.dumps(result))
     else:
-        _print_table("Gibbs sampler", result)
+        print_values("Gibbs sampler", result)
 
 
 @bench.command("structure")
@@ -55,7 +57,7 @@ def bench_structure(
         print(json.dumps(result))
     else:
         for name, case in result.items():
-            _print_table(f"{name}, mean of {seeds} seeds", {**case, "seeds": seeds})
+            print_values(f"{name}, mean of {seeds} seeds", {**case, "seeds": seeds})
 
 
 @bench.command("ask")
@@ -79,8 +81,8 @@ def bench_ask(
         for dims, sizes in result.pop("seconds").items()
         for n, stages in sizes.items()
     ]
-    _print_rows(f"Seconds of an iteration, batches of {result['batch_size']}", rows)
-    _print_table("Growth, filter and partition", result)
+    print_rows(f"Seconds of an iteration, batches of {result['batch_size']}", rows)
+    print_values("Growth, filter and partition", result)
 
 
 @bench.command("basics")
@@ -109,7 +111,7 @@ def bench_basics(
         return
     shown = result["illustration"]
     title = f"Illustration: regret over range, {shown['evaluations']} evaluations"
-    _print_rows(title, [*shown["seeds"], {"seed": "median", **shown["median_regret"]}])
+    print_rows(title, [*shown["seeds"], {"seed": "median", **shown["median_regret"]}])
     rows = [
         {
             "problem": name,
@@ -118,7 +120,7 @@ def bench_basics(
         }
         for name, case in result["problems"].items()
     ]
-    _print_rows("Mean best value", rows)
+    print_rows("Mean best value", rows)
 
 
 @bench.command("store")
@@ -135,27 +137,5 @@ def bench_store(as_json: AsJson = False) -> None:
         print(json.dumps(result))
         return
     optuna = result.pop("optuna")
-    _print_table("Store", result)
-    _print_table("Beside Optuna", optuna if isinstance(optuna, dict) else {"optuna": optuna})
-
-
-def _print_table(title: str, values: dict[str, Any]) -> None:
-    table = Table(title=title, show_header=False)
-    for key, value in values.items():
-        parts = value.items() if isinstance(value, dict) else [("", value)]
-        for part, number in parts:
-            table.add_row(f"{key} {part}".strip(), _text(number))
-    Console().print(table)
-
-
-def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    table = Table(title=title)
-    for key in rows[0]:
-        table.add_column(key.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
-    Console().print(table)
-
-
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    print_values("Store", result)
+    print_values("Beside Optuna", optuna if isinstance(optuna, dict) else {"optuna": optuna})

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ebo import native
-from ebo.bench import baselines, problems
+from ebo.bench import baselines, lines, problems
 from ebo.bench.baselines.imported import imported
 from ebo.checks import check_count
 
@@ -154,7 +154,7 @@ def run(
     missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
     advance(plan.batches * (len(tasks) - len(missing)), "begun")
     for record in _done(missing, jobs, advance):
-        append(file, record)
+        lines.append(file, record)
         finished(record)
         known[_key(record)] = record
     return summary(plan, [known[key] for key in keys])
@@ -291,37 +291,13 @@ def _check_problem(name: str) -> None:
         )
 
 
-# The file of results.
+PARAMETERS = (*Task.__dataclass_fields__, "options")
+FIELDS = (*PARAMETERS, "error", "best", "seconds")  # of a line of results
 
 
 def read(file: Path) -> list[Record]:
-    """All records of a file; the last line counts only if it is whole."""
-    if not file.exists():
-        return []
-    records = []
-    lines = file.read_text(encoding="utf-8").split("\n")
-    for i, line in enumerate(lines[:-1], start=1):
-        try:
-            record = json.loads(line)
-            _key(record), record["error"], record["best"], record["seconds"]
-        except (ValueError, TypeError, KeyError):
-            raise ValueError(
-                f"{file}, line {i} is no result of a comparison; remove it, or write elsewhere"
-            ) from None
-        records.append(record)
-    return records
-
-
-def append(file: Path, record: Record) -> None:
-    """One line more; what an interruption left of a line is removed."""
-    with file.open("a+b") as stream:
-        stream.seek(0)
-        text = stream.read()
-        stream.truncate(text.rfind(b"\n") + 1)
-        stream.write(json.dumps(record, allow_nan=False).encode() + b"\n")
-
-
-PARAMETERS = (*Task.__dataclass_fields__, "options")
+    """All records of a file."""
+    return lines.read(file, FIELDS)
 
 
 def _key(record: Record) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
+
+from ebo.bench.show import as_text, print_rows
+
+if TYPE_CHECKING:
+    from ebo.bench.compare import Plan
 
 PROBLEMS = "rover60,push14,add50"
 METHODS = "ebo,cem,cma,de,random"
@@ -56,6 +62,7 @@ def bench_compare(
     """
     from ebo.bench import compare
     from ebo.bench.compare_figure import write_figures
+    from ebo.bench.machine import circumstances
 
     plan = compare.Plan(
         problems=_listed(problems),
@@ -87,8 +94,9 @@ def bench_compare(
         except KeyboardInterrupt:
             errors.print(f"Interrupted; what was finished is in {out}. The same command goes on.")
             raise typer.Exit(130) from None
-    (out / "compare.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     files = write_figures(result, out)
+    result = {**circumstances(command(plan)), "figures": [file.name for file in files], **result}
+    (out / "compare.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print(json.dumps(result))
         return
@@ -97,35 +105,54 @@ def bench_compare(
         print(f"Wrote {file}.")
 
 
-def print_tables(result: dict[str, Any], console: Console) -> None:
-    """A table for every problem, the best method first, and one of the mean ranks."""
+def command(plan: Plan) -> str:
+    """The command that does a plan."""
+    words = ["ebo", "bench", "compare"]
+    for field in fields(plan):
+        value = getattr(plan, field.name)
+        if field.name == "upper_bound":
+            words += [] if value else ["--no-upper-bound"]
+        elif value != field.default:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            if field.name == "obstacles":
+                text = Path(text).name  # where it lies is the machine's own affair
+            words += [f"--{field.name.replace('_', '-')}", text]
+    return shlex.join(words)
+
+
+def tables(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """By title, a table for every problem, the best method first, and one of the mean ranks."""
+    found = {}
     for name, problem in result["problems"].items():
         title = (
             f"{name}: best value, {problem['initial']:,} random points, then {result['batches']} "
-            f"batches of {result['batch_size']}; upper bound {_text(problem['maximum'])}"
+            f"batches of {result['batch_size']}; upper bound {as_text(problem['maximum'])}"
         )
-        heads = "method", "25 %", "50 %", "100 %", "each seed at the end", "rank", "s a batch"
-        table = Table(title=Text(title))
-        for head in heads:
-            table.add_column(head, justify="left" if head == "method" else "right")
-        for method, row in sorted(problem["methods"].items(), key=lambda item: _order(item[1])):
-            ends = ", ".join(_text(value) for value in row["seeds"].values())
-            values = (row["best"][share] for share in ("25", "50", "100"))
-            cells = [_text(value) for value in values]
-            cells += [ends, _text(row["rank"]), _text(row["seconds_a_batch"])]
-            table.add_row(Text(method), *cells)
-        console.print(table)
+        found[title] = [
+            {
+                "method": method,
+                **{f"{share} %": row["best"][share] for share in ("25", "50", "100")},
+                "each seed at the end": ", ".join(as_text(end) for end in row["seeds"].values()),
+                "rank": row["rank"],
+                "s a batch": row["seconds_a_batch"],
+            }
+            for method, row in sorted(problem["methods"].items(), key=lambda item: _order(item[1]))
+        ]
+    if len(result["problems"]) > 1:
+        order = sorted(result["mean_rank"].items(), key=lambda item: (item[1] is None, item[1]))
+        ranks = [{"method": method, "rank": rank} for method, rank in order]
+        found["Mean rank over the problems"] = ranks
+    return found
+
+
+def print_tables(result: dict[str, Any], console: Console) -> None:
+    """The tables, what failed, and on what machine."""
+    for title, rows in tables(result).items():
+        print_rows(title, rows, console)
+    for problem in result["problems"].values():
         for method, row in problem["methods"].items():
             for seed, error in row["failed"].items():
                 console.print(Text(f"{method}, seed {seed} failed: {error}", style="red"))
-    if len(result["problems"]) > 1:
-        table = Table(title="Mean rank over the problems")
-        table.add_column("method")
-        table.add_column("rank", justify="right")
-        order = sorted(result["mean_rank"].items(), key=lambda item: (item[1] is None, item[1]))
-        for method, rank in order:
-            table.add_row(Text(method), _text(rank))
-        console.print(table)
     console.print(
         f"{result['seeds']} seeds, {result['cores']} cores, {result['instruction_set']}. "
         f"Seconds are those of ask and tell."
@@ -141,14 +168,8 @@ def _outcome(record: dict[str, Any]) -> str:
     what = f"{record['problem']}, {record['method']}, seed {record['seed']}: "
     if record["error"] is not None:
         return what + f"failed, {record['error']}"
-    return what + f"{_text(record['best'][-1])}, {sum(record['seconds']):.1f} s"
+    return what + f"{as_text(record['best'][-1])}, {sum(record['seconds']):.1f} s"
 
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

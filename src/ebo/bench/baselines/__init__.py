@@ -26,6 +26,14 @@ HERE = "ebo.bench.baselines"
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ebo": ("ebo.optimizer:Optimizer", {"settings": Settings()}),
     "ebo-paper": ("ebo.optimizer:Optimizer", {"settings": Settings.paper()}),
+    "ebo-paper-push": (
+        "ebo.optimizer:Optimizer",
+        {
+            "settings": Settings.paper(
+                max_leaves=200, leaf_size=150, overlap=0.05, beta=(5.0, 5.0), noise=0.01
+            )
+        },
+    ),
     "pbo": ("ebo.optimizer:Optimizer", {"settings": Settings.paper(fixed_partition=True)}),
     "random": (f"{HERE}.uniform:Random", {}),
     "sobol": (f"{HERE}.uniform:Sobol", {}),
@@ -36,6 +44,15 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "de": (f"{HERE}.de:DifferentialEvolution", {}),
     "tpe": (f"{HERE}.optuna:TPE", {}),
     "optuna-cma": (f"{HERE}.optuna:OptunaCMA", {}),
+    "turbo-1": (f"{HERE}.turbo:TuRBO", {"regions": 1}),
+    "turbo-5": (f"{HERE}.turbo:TuRBO", {"regions": 5}),
+    "bo-svi": (f"{HERE}.svi:SVI", {}),
+    "bo-add-svi": (f"{HERE}.svi:AdditiveSVI", {}),
+    "skl": (f"{HERE}.skl:SKL", {}),
+    "add-gp-ucb": (f"{HERE}.add_ucb:AddGPUCB", {}),
+    "add-mes-r": (f"{HERE}.add_mes:AddMESR", {}),
+    "add-mes-g": (f"{HERE}.add_mes:AddMESG", {}),
+    "block-opt": (f"{HERE}.block_opt:BlockOpt", {}),
 }
 
 

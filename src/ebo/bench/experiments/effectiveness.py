@@ -1,0 +1,192 @@
+"""`ebo bench effectiveness`: additive functions of 50 dimensions, regret against batches and time.
+
+As in the paper the structure is known to all but BO-SVI, whose kernel has none: groups, and the
+length-scale of the Laplace kernel. So nothing is learned but the function, and what differs is how
+many observations are dealt with: by 200 inducing points (SVI), in one fixed partition (PBO), or in
+a new one every iteration (EBO). A last line, `ebo, learning`, is the default preset, which is told
+nothing and finds the structure by itself.
+
+Regret is the maximum, which is known, less the best value found; means are over functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ebo.bench import baselines, problems
+from ebo.bench.compare import one_batch
+from ebo.bench.compare_figure import COLOURS
+from ebo.bench.experiments.base import Claim, Notes, Result, Rows
+from ebo.bench.problems.additive import LENGTH_SCALE, Additive
+from ebo.learn import Structure
+from ebo.optimizer import Optimizer, State
+from ebo.settings import Settings
+
+Make = Callable[[Additive, int], Any]
+
+SVI_STEPS = 100  # of either sparse GP an iteration, as in the paper
+NOISE = 1e-3  # of the models, in parts of the values' variance: the functions have none
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Functions (`seeds`), their dimensions, first points and batches."""
+
+    seeds: int
+    dims: int
+    initial: int
+    batches: int
+    batch_size: int
+
+
+SCALES = {
+    "smoke": Scale(1, 6, 100, 2, 10),
+    "small": Scale(4, 50, 1_000, 10, 100),
+    "paper": Scale(4, 50, 1_000, 100, 100),
+}
+
+
+def ebo(problem: Additive, seed: int, **changes: Any) -> Optimizer:
+    """The paper's EBO with the structure of the problem."""
+    settings = Settings.paper(kernel="laplace", sweeps=0, noise=NOISE, **changes)
+    dims = problem.dims
+    structure = Structure(problem.z, np.full(dims, 1.0 / LENGTH_SCALE), NOISE, np.eye(dims))
+    optimizer = Optimizer(
+        problem.space, seed=seed, upper_bound=problem.upper_bound, settings=settings
+    )
+    optimizer.restore(State(structure=structure))
+    return optimizer
+
+
+def pbo(problem: Additive, seed: int) -> Optimizer:
+    """The same with one partition for all iterations."""
+    return ebo(problem, seed, fixed_partition=True)
+
+
+def _named(name: str, known: Callable[[Additive], dict[str, Any]]) -> Make:
+    """A method by its name, and what it is told of the problem."""
+
+    def make(problem: Additive, seed: int) -> Any:
+        factory, bound = baselines.get(name), problem.upper_bound
+        return factory(problem.space, seed=seed, upper_bound=bound, **known(problem))
+
+    return make
+
+
+METHODS: dict[str, Make] = {
+    "BO-SVI": _named("bo-svi", lambda problem: {"iterations": SVI_STEPS}),
+    "BO-Add-SVI": _named(
+        "bo-add-svi",
+        lambda problem: {
+            "iterations": SVI_STEPS,
+            "groups": problem.z,
+            "length_scale": LENGTH_SCALE,
+        },
+    ),
+    "PBO": pbo,
+    "EBO": ebo,
+    "EBO, learning": _named("ebo", lambda problem: {}),
+}
+
+
+def run(scale: Scale, seeds: int, notes: Notes) -> Result:
+    """All methods on all functions."""
+    sizes = {name: value for name, value in vars(scale).items() if name != "seeds"}
+    runs: dict[str, list[Result]] = {name: [] for name in METHODS}
+    for seed in range(seeds):
+        for name in METHODS:
+            key = {"method": name, "function": seed, **sizes}
+            runs[name].append(notes.part(key, partial(raced, name, scale, seed)))
+    return {"runs": runs, "initial": scale.initial, "batch_size": scale.batch_size}
+
+
+@lru_cache(maxsize=1)  # it takes seconds
+def _function(dims: int, seed: int) -> Additive:
+    return cast(Additive, problems.get(f"add{dims}", seed=seed))
+
+
+def raced(name: str, scale: Scale, seed: int) -> Result:
+    """Regret after the first points and after every batch, and the seconds of every batch."""
+    problem = _function(scale.dims, seed)
+    method = METHODS[name](problem, seed)
+    X = np.random.default_rng([seed, 1]).random((scale.initial, problem.dims))
+    method.tell(X, problem(X))
+    regret, seconds = [problem.maximum - method.best()[1]], []
+    for _ in range(scale.batches):
+        seconds.append(one_batch(method, problem, scale.batch_size))
+        regret.append(problem.maximum - method.best()[1])
+    return {"regret": regret, "seconds": seconds}
+
+
+def _means(result: Result, key: str) -> dict[str, Any]:
+    """By method, the mean over functions of a list."""
+    return {
+        name: np.mean([run[key] for run in runs], axis=0) for name, runs in result["runs"].items()
+    }
+
+
+def tables(result: Result) -> dict[str, Rows]:
+    """Regret on the way and at the end, of every function at the end, and seconds."""
+    seconds = _means(result, "seconds")
+    rows = []
+    for name, regret in _means(result, "regret").items():
+        last = len(regret) - 1
+        rows.append(
+            {
+                "method": name,
+                "at first": float(regret[0]),
+                **{f"{share} %": float(regret[last * share // 100]) for share in (25, 50, 100)},
+                "each function": ", ".join(
+                    f"{run['regret'][-1]:.3g}" for run in result["runs"][name]
+                ),
+                "seconds a batch": float(seconds[name].mean()),
+            }
+        )
+    title = (
+        f"Regret, mean of {len(result['runs']['EBO'])} functions; {result['initial']:,} random "
+        f"points, then {last} batches of {result['batch_size']}"
+    )
+    return {title: rows}
+
+
+def figures(result: Result, folder: Path) -> list[Path]:
+    """Mean regret against batches, and against the methods' own seconds."""
+    drawing = Figure(figsize=(11, 4.5), dpi=120, layout="constrained")
+    by_batch, by_time = drawing.subplots(1, 2, sharey=True)
+    seconds = _means(result, "seconds")
+    for (name, regret), colour in zip(_means(result, "regret").items(), COLOURS, strict=False):
+        style = "--" if name == "EBO, learning" else "-"
+        by_batch.plot(regret, style, color=colour, label=name, linewidth=1.8)
+        by_time.plot(np.cumsum(seconds[name]), regret[1:], style, color=colour, linewidth=1.8)
+    by_batch.set_xlabel(f"batches of {result['batch_size']}")
+    by_time.set_xlabel("seconds of the method, evaluations not counted")
+    by_time.set_xscale("log")
+    by_batch.set_ylabel("regret, mean over functions")
+    for axes in (by_batch, by_time):
+        axes.grid(color="#e5e5e5", linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    by_batch.legend(frameon=False)
+    file = folder / "effectiveness.png"
+    drawing.savefig(file)
+    return [file]
+
+
+def claims(result: Result) -> list[Claim]:
+    """EBO below PBO below the sparse GPs, the additive one of which is below the other."""
+    ends = {name: float(regret[-1]) for name, regret in _means(result, "regret").items()}
+    order = ("EBO", "PBO"), ("PBO", "BO-Add-SVI"), ("PBO", "BO-SVI"), ("BO-Add-SVI", "BO-SVI")
+    return [
+        Claim(
+            f"{low} ends with less regret than {high}",
+            f"{ends[low]:.3g} and {ends[high]:.3g}",
+            ends[low] < ends[high],
+        )
+        for low, high in order
+    ]

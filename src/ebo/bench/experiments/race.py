@@ -1,0 +1,106 @@
+"""Experiments that are comparisons on one problem: what `push` and `rover` have in common."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ebo.bench import compare
+from ebo.bench.compare_figure import write_figures
+from ebo.bench.experiments.base import Claim, Notes, Result, Rows
+
+
+@dataclass(frozen=True)
+class Race:
+    """Methods on a problem: so many first points, batches after them, and seeds."""
+
+    problem: str
+    methods: tuple[str, ...]
+    seeds: int
+    initial: int
+    batches: int
+    batch_size: int
+
+
+def run(scale: Race, seeds: int, notes: Notes) -> Result:
+    """The comparison, as `ebo bench compare` does it; runs side by side on all cores."""
+    plan = compare.Plan(
+        problems=(scale.problem,),
+        methods=scale.methods,
+        seeds=seeds,
+        initial=scale.initial,
+        batches=scale.batches,
+        batch_size=scale.batch_size,
+    )
+    return compare.run(
+        plan,
+        notes.folder,
+        lambda done, text: notes.say(text),
+        jobs=min(os.cpu_count() or 1, len(plan.tasks())),
+    )
+
+
+def tables(result: Result) -> dict[str, Rows]:
+    """Best values at shares of the batches, the median and deviation at the end, and seconds."""
+    (name, problem), *_ = result["problems"].items()
+    title = (
+        f"{name}: best value, mean of {result['seeds']} seeds; {problem['initial']:,} random "
+        f"points, then {result['batches']} batches of {result['batch_size']}; upper bound "
+        f"{problem['maximum']:.4g}"
+    )
+    rows = []
+    for method, row in problem["methods"].items():
+        ends = list(row["seeds"].values())
+        rows.append(
+            {
+                "method": method,
+                **{f"{share} %": value for share, value in row["best"].items()},
+                "median": float(np.median(ends)) if ends else None,
+                "highest": max(ends, default=None),
+                "deviation": float(np.std(ends)) if ends else None,
+                "s a batch": row["seconds_a_batch"],
+            }
+        )
+    return {title: sorted(rows, key=lambda row: -(row["100 %"] or -np.inf))}
+
+
+def figures(result: Result, folder: Path) -> list[Path]:
+    """The best value against batches."""
+    return write_figures(result, folder)
+
+
+def claims(result: Result, paper_preset: str) -> list[Claim]:
+    """The paper's preset beside CEM and sparse GPs, as in the paper; the default before all."""
+    (problem,) = result["problems"].values()
+    ends: dict[str, list[float]] = {
+        name: list(row["seeds"].values()) for name, row in problem["methods"].items()
+    }
+    median = {name: float(np.median(values)) for name, values in ends.items() if values}
+    mean = {name: float(np.mean(values)) for name, values in ends.items() if values}
+    sparse = [name for name in ("bo-svi", "bo-add-svi") if name in median]
+    return [
+        *(
+            _claim(f"{paper_preset} above {name} (median)", median, paper_preset, [name])
+            for name in sparse
+        ),
+        _claim(f"{paper_preset} above cem (median)", median, paper_preset, ["cem"]),
+        _claim(
+            "the default preset above all others (mean)",
+            mean,
+            "ebo",
+            [name for name in mean if name != "ebo"],
+        ),
+    ]
+
+
+def _claim(text: str, values: dict[str, float], one: str, others: list[str]) -> Claim:
+    """That one has a higher value than all others."""
+    known: dict[str, Any] = {name: values[name] for name in (one, *others) if name in values}
+    found = ", ".join(f"{name} {value:.3g}" for name, value in known.items())
+    if one not in values or any(name not in values for name in others):
+        return Claim(text, f"{found} (others failed)", False)
+    return Claim(text, found, all(values[one] > values[other] for other in others))
