@@ -20,6 +20,8 @@ from ebo.search import (
     MAXIMA,
     STARTS,
     Local,
+    _best_of_regions,
+    _Crossing,
     _log_uniform,
     _one_by_one,
     _top_and_random,
@@ -294,12 +296,14 @@ def test_maxima_are_sampled_at_points_of_the_space() -> None:
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)
-def test_a_candidate_is_worth_no_less_than_its_start(acquisition: str) -> None:
+def test_a_candidate_is_worth_no_less_than_its_start(
+    acquisition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_good", lambda order, rng: int(order[0]))
     gains = []
     for seed in range(12):
         local = draw(MIXED, lower=0.1, upper=0.8, overlap=0.1, acquisition=acquisition, seed=seed)
-        first = _log_uniform(STARTS, np.random.default_rng(seed))
-        start = local.T[np.argsort(-local.u)[first]]
+        start = local.T[np.argsort(-local.u)[0]]  # of its region as well
         begin = local.snap(start[None, :].clip(0.1, 0.8))
         before = worth(local, begin)
         after = worth(local, _one_by_one(local, 1, none(local)))
@@ -320,6 +324,50 @@ def test_candidates_are_better_than_random_points(acquisition: str, greedy: bool
     else:  # the last of the combined blocks are not among the best
         assert worth(local, P)[0] > np.quantile(others, 0.99)
         assert np.mean(worth(local, P)) > np.mean(others)
+
+
+def test_the_best_of_regions() -> None:
+    """One of each region, which are apart; among them the best of all."""
+    local = draw(SQUARE, lower=0.1, upper=0.8, n=200)
+    rows = _best_of_regions(local)
+    assert rows[0] == local.u.argmax()
+    assert 10 < len(rows) <= STARTS
+    assert len(set(rows.tolist())) == len(rows)
+    assert (np.diff(local.u[rows]) <= 0).all()
+    best = np.argsort(-local.u)[: len(rows)]
+
+    def spread(rows: Any) -> float:
+        return float(np.std(local.T[rows], axis=0).mean())
+
+    assert len(set(rows.tolist()) - set(best.tolist())) > len(rows) // 4
+    assert spread(rows) > 0.5 * spread(np.arange(200))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_the_best_of_regions_of_few(n: int) -> None:
+    local = draw(SQUARE, n=max(n, 1))
+    local = replace(local, T=local.T[:n], u=local.u[:n])
+    assert sorted(_best_of_regions(local).tolist()) == list(range(n)) or n == 2
+    assert len(_best_of_regions(local)) >= min(n, 1)
+
+
+def test_blocks_to_cross_with_are_the_best_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block's worth is the posterior mean of its component, wherever the rest of its point is."""
+    monkeypatch.setattr(search, "_good", lambda order, rng: int(order[0]))
+    local = draw(SQUARE, n=60)
+    posterior = local.model.posterior
+    crossing = _Crossing(local, Moves(posterior, room=5))
+    P = np.full((41, 4), 0.5)
+    crossing.put_into(P, np.arange(len(posterior.groups)))
+    weights = np.linalg.solve(
+        posterior.kappa(posterior.T, posterior.T) + posterior.noise * np.eye(60), local.model.y
+    )
+    for group in posterior.groups:
+        part = posterior.kernel.group_gram(posterior.T, posterior.T, group, posterior.cuts)
+        best = int((part @ weights).argmax())
+        np.testing.assert_array_equal(P[1:10, group], np.tile(local.T[best, group], (9, 1)))
+    assert (P[0] == 0.5).all()
+    assert (P[10:] == 0.5).all()
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)

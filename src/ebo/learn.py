@@ -37,6 +37,7 @@ Ints = NDArray[np.int64]
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 GRID_CUTS = 64  # most cuts of a Mondrian grid's layer
 MANY = 60  # dimensions
+BEST = 0.2  # share of the observations learned from that are the best ones
 MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
 
@@ -268,10 +269,13 @@ class _Scale:
 
 
 def _worth_learning_from(u: Floats, most: int, rng: np.random.Generator) -> Ints:
-    """Rows of the best values, half of the number, and of others at random."""
+    """Rows of the best values, a share of the number, and of others at random.
+
+    The best are soon all of one place, which says little of the structure.
+    """
     if len(u) <= most:
         return np.arange(len(u))
     order = np.argsort(-u, kind="stable")
-    best = order[: most // 2]
-    others = rng.choice(order[most // 2 :], size=most - len(best), replace=False)
+    best, rest = np.split(order, [int(BEST * most)])
+    others = rng.choice(rest, size=most - len(best), replace=False)
     return np.sort(np.concatenate([best, others]))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima, sampled_maxima
 from ebo.learn import LeafModel
-from ebo.partition import Leaf
+from ebo.partition import Leaf, mondrian
 from ebo.settings import Settings
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.posterior import Moves, Singles
@@ -28,7 +28,8 @@ Ints = NDArray[np.int64]
 Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy
-STARTS = 20  # observations of a leaf that candidates start from, or cross with
+STARTS = 20  # observations of a leaf that candidates start from, or blocks that they cross with
+APART = 0.5  # share of candidates that start at the best of a region
 CROSSED = 0.2  # share of candidates that cross
 SHORTEST = 1e-3  # step, in parts of a leaf's side
 
@@ -89,41 +90,81 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     moves = Moves(model.posterior, room=count + len(near))
     for x in model.to_leaf(near):
         moves.add(x, moves.whitened(x))
-    order = np.argsort(-local.u, kind="stable")
+    best = np.argsort(-local.u, kind="stable")
+    apart = _best_of_regions(local)
+    crossing = _Crossing(local, moves)
     groups = model.posterior.groups
     found = []
     for _ in range(count):
-        x = local.T[_good(order, rng)] if len(order) else local.uniform(1)[0]
+        x = local.uniform(1)[0]
+        if len(best):
+            x = local.T[_good(apart if rng.random() < APART else best, rng)]
         x = local.snap(x.clip(leaf.lower, leaf.upper)[None, :])[0]
         v = moves.whitened(model.to_leaf(x))
         movable = rng.permutation(len(groups))[: 1 + _log_uniform(len(groups), rng)]
-        reach, crossed = SHORTEST ** rng.random(), len(order) > 0 and rng.random() < CROSSED
+        reach, crossed = SHORTEST ** rng.random(), len(best) > 0 and rng.random() < CROSSED
         for _ in range(local.settings.passes):
-            P = local.snap(_tries(x, reach, local, order if crossed else order[:0]))
+            P = _steps(x, reach, local)
+            if crossed:
+                crossing.put_into(P, movable)
+            P = local.snap(P)
             P[0] = x
             U = model.to_leaf(P)
             for m in rng.permutation(movable):
                 mean, sd, moved = moves.vary(m, v, U)
-                best = int(local.acquire(mean, sd).argmax())
-                x[groups[m]] = P[best, groups[m]]
-                P[0], U[0], v = x, model.to_leaf(x), moved[best]
+                chosen = int(local.acquire(mean, sd).argmax())
+                x[groups[m]] = P[chosen, groups[m]]
+                P[0], U[0], v = x, model.to_leaf(x), moved[chosen]
         found.append(x)
         moves.add(model.to_leaf(x), v)
     return np.array(found)
 
 
-def _tries(x: Floats, reach: float, local: Local, order: Ints) -> Floats:
-    """Points whose blocks x may take: steps up to the reach; and good observations, to cross with.
+def _best_of_regions(local: Local) -> Ints:
+    """Rows of the best observation in each part of a random partition of the leaf, best first.
 
-    Crossing is the paper's reading of evolutionary search (Section 3.6): under an additive model a
-    block that is good in one point is good in another.
+    The best observations of all are soon neighbours of each other; these are hills far apart.
     """
+    leaf, n = local.leaf, len(local.u)
+    width = np.maximum(leaf.upper - leaf.lower, SHORTEST * SHORTEST)
+    T = np.clip((local.T - leaf.lower) / width, 0.0, 1.0)  # with ε > 0 some lie outside
+    parts = mondrian(T, max_leaves=STARTS, leaf_size=max(1, n // STARTS), rng=local.rng)
+    rows = np.array(
+        [p.rows[local.u[p.rows].argmax()] for p in parts if len(p.rows)], dtype=np.int64
+    )
+    return rows[np.argsort(-local.u[rows], kind="stable")]
+
+
+def _steps(x: Floats, reach: float, local: Local) -> Floats:
+    """Points whose blocks x may take: steps from it in all directions, up to the reach."""
     rng, leaf, count = local.rng, local.leaf, 1 + local.settings.block_samples
     length = reach * SHORTEST ** rng.random((count, 1))
     P = x + length * (leaf.upper - leaf.lower) * rng.standard_normal((count, len(x)))
-    for i in range(1, count // 4 if len(order) else 1):
-        P[i] = local.T[_good(order, rng)]
     return P.clip(leaf.lower, leaf.upper)
+
+
+class _Crossing:
+    """Blocks of observations to cross with, those that are worth most by themselves first.
+
+    It is the paper's reading of evolutionary search (Section 3.6): under an additive model a block
+    that is good in one point is good in another. The best blocks are found in poor points, too.
+    """
+
+    def __init__(self, local: Local, moves: Moves) -> None:
+        self._local, self._moves = local, moves
+        self._order: dict[int, Ints] = {}  # by group
+
+    def put_into(self, P: Floats, movable: Ints) -> None:
+        """Replace blocks in a quarter of the points P by blocks of observations."""
+        local, quarter = self._local, slice(1, max(1, len(P) // 4))
+        for m in movable.tolist():
+            if m not in self._order:
+                self._order[m] = np.argsort(-self._moves.component(m), kind="stable")
+            group = local.model.posterior.groups[m]
+            rows = [_good(self._order[m], local.rng) for _ in range(*quarter.indices(len(P)))]
+            P[quarter, group] = local.T[np.ix_(rows, group)].clip(
+                local.leaf.lower[group], local.leaf.upper[group]
+            )
 
 
 def _top_and_random(local: Local, count: int) -> Floats:

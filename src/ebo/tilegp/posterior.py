@@ -100,6 +100,14 @@ class Moves:
         mean = part @ self._w[: self._length]
         return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
 
+    def component(self, m: int) -> Floats:
+        """The posterior mean of group m's part of f at the observations, (n,)."""
+        posterior = self._posterior
+        n = len(posterior.T)
+        weights = posterior.inverse.T @ posterior.w
+        part: Floats = self._kappa([posterior.groups[m]], posterior.T)[:, :n] @ weights
+        return part
+
     def add(self, x: Floats, v: Singles) -> None:
         """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks."""
         n = self._length

@@ -32,7 +32,7 @@ class ComponentMethod(AdditiveMethod):
     def _next(self, gp: AdditiveGP, best: Floats) -> Floats:
         P = self._tries(best)
         for boldness in BOLDNESS:
-            x = self.space.snap(self._together(gp, P, boldness)[None, :])[0]
+            x: Floats = self.space.snap(self._together(gp, P, boldness)[None, :])[0]
             if np.abs(gp.T - x).max(axis=1).min() > SAME:  # told, waited for or of this batch
                 break
         return x
