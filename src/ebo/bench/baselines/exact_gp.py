@@ -2,9 +2,10 @@
 
 Its parameters maximise the marginal likelihood, with a log-normal prior of the length scales: by
 the likelihood alone, hundreds of points in 50 dimensions give some dimension a tiny one by chance,
-and the trust region is flat there. GPyTorch computes the same likelihood (the tests compare), but
-takes more than three times as long as the gradient written down here. Whole functions are drawn
-from the posterior by Matheron's rule,
+and the trust region is flat there. This is not GPyTorch, because a step of the fit, at 1,000 points
+in 60 dimensions, took it 0.22 s of CPU against 0.03 to 0.12 s for the gradient written down here; a
+test compares likelihood and gradient with GPyTorch's. Whole functions are drawn from the posterior
+by Matheron's rule,
 
     f(x) = g(x) + κ(x, T) (κ(T, T) + σ² I)⁻¹ (y - g(T) - ε),    ε ~ N(0, σ² I),
 

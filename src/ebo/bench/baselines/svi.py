@@ -1,11 +1,12 @@
 """BO-SVI and BO-Add-SVI, the sparse Gaussian processes that the paper compares EBO with.
 
 One model of all observations takes the place of EBO's partition and its local ones: a variational
-sparse process (`sparse_gp.py`) with 200 inducing points, half of them the best observations, the
-others random. BO-SVI has a Laplace kernel of all dimensions together. BO-Add-SVI draws 3 random
-decompositions into groups of 1 to 4 dimensions, fits each, and keeps the one with the largest ELBO;
-`groups` gives it one that is known. Kernel parameters start from those of the batch before, all
-else anew. Acquisition function, candidates and filter are EBO's own, as in `Settings.paper()`.
+sparse process of GPyTorch (`sparse_gp.py`) with 200 inducing points, half of them the best
+observations, the others random. BO-SVI has a Laplace kernel of all dimensions together. BO-Add-SVI
+draws 3 random decompositions into groups of 1 to 4 dimensions, fits each, and keeps the one with
+the largest ELBO; `groups` gives it one that is known. Kernel parameters start from those of the
+batch before, all else anew. Acquisition function, candidates and filter are EBO's own, as in
+`Settings.paper()`.
 
 =========  ========  ==========================================================================
 name       shape     meaning
@@ -75,7 +76,7 @@ class SVI(Baseline):
         if length_scale is not None and not 0.0 < length_scale < np.inf:
             raise ValueError(f"length_scale is {length_scale!r}; give a positive number, or None")
         with quiet():
-            library("torch", self.name)
+            library("gpytorch", self.name)
             self._gp = library("ebo.bench.baselines.sparse_gp", self.name)
             self._one_thread = library("ebo.bench.baselines.exact_gp", self.name).one_thread
         bound = options.get("upper_bound" if self.direction == "maximize" else "lower_bound")
