@@ -2,6 +2,7 @@
 // number of doubles in its vectors.
 #include "kernels.hpp"
 
+#include "collisions.hpp"
 #include "likelihood.hpp"
 #include "limits.hpp"
 #include "separations.hpp"
@@ -29,6 +30,7 @@ const Kernels EBO_TABLE(EBO_ISA) = {
     separations_by_tiles,
     separations_by_limit,
     add_similarity,
+    count_collisions,
 };
 
 }  // namespace ebo

@@ -125,6 +125,10 @@ struct Kernels {
   // work: as long as the row.
   void (*add_similarity)(const LimitPoints& points, const float* p, const int64_t* group,
                          size_t dims, float scale, float* work, float* row);
+
+  // Layers on which points share the cell: a [dim][point][layer], b -> counts [point][point].
+  void (*count_collisions)(const uint16_t* a, const uint16_t* b, int32_t* counts, size_t dims,
+                           size_t rows, size_t columns, size_t layers);
 };
 
 extern const Kernels kernels_baseline;

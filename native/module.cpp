@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "collisions.hpp"
 #include "gibbs.hpp"
 
 namespace nb = nanobind;
@@ -121,7 +120,8 @@ NB_MODULE(native, m) {
         std::vector<int32_t> counts(rows * columns);
         {
           nb::gil_scoped_release release;
-          count_collisions(a.data(), b.data(), counts.data(), dims, rows, columns, a.shape(2));
+          kernels.count_collisions(a.data(), b.data(), counts.data(), dims, rows, columns,
+                                   a.shape(2));
         }
         return to_array(std::move(counts), {rows, columns});
       },
@@ -130,7 +130,6 @@ NB_MODULE(native, m) {
       "limit_gram",
       [](bool laplace, Floats P, Floats T, size_t columns, Numbers members, Numbers ends,
          Rates cuts, Mask categorical, float scale) {
-        static const Kernels& kernels = choose();
         const size_t rows = P.shape(0), dims = P.shape(1), groups = ends.shape(0);
         if (T.shape(0) != dims || cuts.shape(0) != dims || categorical.shape(0) != dims ||
             columns > T.shape(1))

@@ -17,7 +17,7 @@ __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 METHODS = ("ebo", "ebo-paper-push", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma")
 SCALES = {
     "smoke": Race("push14", ("ebo", "ebo-paper-push", "cem"), 1, 150, 2, 20),
-    "small": Race("push14", METHODS, 2, 1_000, 20, 100),
+    "small": Race("push14", METHODS, 2, 1_000, 12, 100),
     "paper": Race("push14", METHODS, 10, 10_000, 200, 100),
 }
 PAPER_BEST = 9.50  # of EBO's runs
