@@ -154,8 +154,9 @@ def tables(result: Result) -> dict[str, Rows]:
                 "seconds a batch": float(seconds[name].mean()),
             }
         )
+    functions = len(result["runs"]["EBO"])
     title = (
-        f"Regret, mean of {len(result['runs']['EBO'])} functions; {result['initial']:,} random "
+        f"Regret, {'one function' if functions == 1 else f'mean of {functions} functions'}; {result['initial']:,} random "
         f"points, then {last} batches of {result['batch_size']}"
     )
     return {title: rows}

@@ -47,9 +47,10 @@ def run(scale: Race, seeds: int, notes: Notes) -> Result:
 def tables(result: Result) -> dict[str, Rows]:
     """Best values at shares of the batches, the median and deviation at the end, and seconds."""
     (name, problem), *_ = result["problems"].items()
+    seeds = "one seed" if result["seeds"] == 1 else f"mean of {result['seeds']} seeds"
     title = (
-        f"{name}: best value, mean of {result['seeds']} seeds; {problem['initial']:,} random "
-        f"points, then {result['batches']} batches of {result['batch_size']}; upper bound "
+        f"{name}: best value, {seeds}; {problem['initial']:,} random points, then "
+        f"{result['batches']} batches of {result['batch_size']}; upper bound "
         f"{problem['maximum']:.4g}"
     )
     rows = []

@@ -16,7 +16,7 @@ __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 METHODS = ("ebo", "ebo-paper", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma")
 SCALES = {
     "smoke": Race("rover60", ("ebo", "ebo-paper", "cem"), 1, 150, 2, 20),
-    "small": Race("rover60", METHODS, 1, 2_000, 4, 500),
+    "small": Race("rover60", METHODS, 2, 2_000, 4, 500),
     "paper": Race("rover60", METHODS, 5, 10_000, 30, 500),
 }
 
