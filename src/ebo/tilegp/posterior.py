@@ -84,6 +84,7 @@ class Moves:
         self._inverse[:n, :n] = posterior.inverse
         self._w = np.zeros(n + room, dtype=np.float32)
         self._w[:n] = posterior.w
+        self._weights = (posterior.inverse.T @ posterior.w).astype(np.float32)
         self._length = n
 
     def whitened(self, x: Floats) -> Singles:
@@ -100,12 +101,11 @@ class Moves:
         mean = part @ self._w[: self._length]
         return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
 
-    def component(self, m: int) -> Floats:
+    def component(self, m: int) -> Singles:
         """The posterior mean of group m's part of f at the observations, (n,)."""
         posterior = self._posterior
-        n = len(posterior.T)
-        weights = posterior.inverse.T @ posterior.w
-        part: Floats = self._kappa([posterior.groups[m]], posterior.T)[:, :n] @ weights
+        kappa = self._kappa([posterior.groups[m]], posterior.T)[:, : len(posterior.T)]
+        part: Singles = kappa @ self._weights
         return part
 
     def add(self, x: Floats, v: Singles) -> None:
