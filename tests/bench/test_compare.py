@@ -373,3 +373,24 @@ def test_the_command_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.Monke
     result = CliRunner().invoke(command(), given)
     assert result.exit_code == 130
     assert "The same command goes on" in result.output
+
+
+def test_the_scale_is_for_what_is_not_said(tmp_path: Path) -> None:
+    given = ["compare", "--scale", "smoke", "--problems", "branin", "--out", str(tmp_path)]
+    result = CliRunner().invoke(command(), [*given, "--methods", "random,cem", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert list(found["problems"]) == ["branin"]
+    assert list(found["problems"]["branin"]["methods"]) == ["random", "cem"]
+    assert (found["seeds"], found["batches"], found["batch_size"]) == (1, 2, 20)
+    assert found["problems"]["branin"]["initial"] == 40
+    said = "--problems branin --methods random,cem --seeds 1 --initial 40 --batches 2"
+    assert found["command"] == f"ebo bench compare {said} --batch-size 20"
+
+
+def test_compare_at_smoke(tmp_path: Path) -> None:
+    given = ["compare", "--scale", "smoke", "--out", str(tmp_path)]
+    result = CliRunner().invoke(command(), given)
+    assert result.exit_code == 0, result.output
+    assert "Mean rank" in result.output
+    assert (tmp_path / "hartmann6.png").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +13,33 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from ebo.bench.scales import ScaleName
 from ebo.bench.show import as_text, print_rows
 
 if TYPE_CHECKING:
     from ebo.bench.compare import Plan
 
-PROBLEMS = "rover60,push14,add50"
-METHODS = "ebo,cem,cma,de,random"
+PEERS = "ebo,turbo-1,cma,cem,de,random"
+EVERY = "ebo,ebo-paper,turbo-1,turbo-5,cma,optuna-cma,tpe,cem,cem-full,de,sobol,random"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What is compared where nothing else is said."""
+
+    problems: str
+    methods: str
+    seeds: int
+    initial: int | None  # None for 2,000 on a rover, else 1,000
+    batches: int
+    batch_size: int
+
+
+SCALES = {
+    ScaleName.smoke: Scale("hartmann6,add10", "ebo,cem,random", 1, 40, 2, 20),
+    ScaleName.small: Scale("rover60,push14,add50", PEERS, 1, None, 10, 100),
+    ScaleName.paper: Scale("rover60,push14,add50", EVERY, 5, None, 40, 100),
+}
 
 
 def register(bench: typer.Typer) -> None:
@@ -28,19 +48,24 @@ def register(bench: typer.Typer) -> None:
 
 
 def bench_compare(
+    scale: Annotated[
+        ScaleName, typer.Option(help="Half a minute, some minutes, or all peers for hours.")
+    ] = ScaleName.small,
     problems: Annotated[
-        str, typer.Option(help="Names, with commas between; your own as module:factory.")
-    ] = PROBLEMS,
+        str | None, typer.Option(help="Names, with commas between; your own as module:factory.")
+    ] = None,
     methods: Annotated[
-        str, typer.Option(help="Names, with commas between; your own as module:factory.")
-    ] = METHODS,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method on each problem.")] = 3,
+        str | None, typer.Option(help="Names, with commas between; your own as module:factory.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each method on each problem.")
+    ] = None,
     initial: Annotated[
         int | None,
         typer.Option(min=1, help="Random points to begin with; by default 2000 (rover) or 1000."),
     ] = None,
-    batches: Annotated[int, typer.Option(min=1, help="Batches after those.")] = 40,
-    batch_size: Annotated[int, typer.Option(min=1, help="Evaluations a batch.")] = 100,
+    batches: Annotated[int | None, typer.Option(min=1, help="Batches after those.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Evaluations a batch.")] = None,
     obstacles: Annotated[
         Path | None, typer.Option(help="CSV of the centres of a rover's obstacles.")
     ] = None,
@@ -56,6 +81,7 @@ def bench_compare(
 ) -> None:
     """Methods on problems with the same first points: best values, ranks, seconds.
 
+    The scale is for what no other option says: small is ten batches of 100 on three problems.
     Results are kept in the folder run by run: the same command goes on where it was interrupted.
 
     Example: ebo bench compare --problems hartmann6,add10 --methods ebo,cem,cma --batches 10
@@ -64,13 +90,14 @@ def bench_compare(
     from ebo.bench.compare_figure import write_figures
     from ebo.bench.machine import circumstances
 
+    usual = SCALES[scale]
     plan = compare.Plan(
-        problems=_listed(problems),
-        methods=_listed(methods),
-        seeds=seeds,
-        initial=initial,
-        batches=batches,
-        batch_size=batch_size,
+        problems=_listed(usual.problems if problems is None else problems),
+        methods=_listed(usual.methods if methods is None else methods),
+        seeds=seeds or usual.seeds,
+        initial=initial or usual.initial,
+        batches=batches or usual.batches,
+        batch_size=batch_size or usual.batch_size,
         problem_seed=problem_seed,
         obstacles=None if obstacles is None else str(obstacles),
         upper_bound=upper_bound,
@@ -81,7 +108,7 @@ def bench_compare(
     bar.disable = not errors.is_terminal
     tasks = plan.tasks()
     with bar:
-        task = bar.add_task("compare", total=len(tasks) * batches)
+        task = bar.add_task("compare", total=len(tasks) * plan.batches)
 
         def advance(done: int, text: str) -> None:
             bar.update(task, advance=done, description=text)

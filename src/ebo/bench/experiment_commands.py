@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from ebo.bench.experiments import EXPERIMENTS
+from ebo.bench.scales import ScaleName
 from ebo.bench.show import print_rows
-
-
-class ScaleName(StrEnum):
-    """How much of it."""
-
-    smoke = "smoke"
-    small = "small"
-    paper = "paper"
 
 
 def register(bench: typer.Typer) -> None:
