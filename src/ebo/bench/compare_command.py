@@ -37,7 +37,7 @@ class Scale:
 
 SCALES = {
     ScaleName.smoke: Scale("hartmann6,add10", "ebo,cem,random", 1, 40, 2, 20),
-    ScaleName.small: Scale("rover60,push14,add50", PEERS, 1, None, 10, 100),
+    ScaleName.small: Scale("rover60,push14,add50", PEERS, 2, None, 10, 100),
     ScaleName.paper: Scale("rover60,push14,add50", EVERY, 5, None, 40, 100),
 }
 
