@@ -24,6 +24,15 @@ ATTEMPTS = 10  # at points that are new
 SMALL_SPACE = 10_000  # points that can be listed
 
 
+def sign_of(space: Space, direction: str) -> float:
+    """1 where values of points of a space are maximised, -1 where minimised; both are checked."""
+    if not isinstance(space, Space):
+        raise TypeError(f"space is a {type(space).__name__}; give ebo.box(...) or ebo.Space")
+    if direction not in ("maximize", "minimize"):
+        raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
+    return 1.0 if direction == "maximize" else -1.0
+
+
 class Observations:
     """A growing set of points of a space; `sign` is -1 where the values are minimised."""
 

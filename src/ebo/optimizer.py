@@ -24,7 +24,7 @@ from ebo.acquisition import Goal, gumbel_maxima
 from ebo.batch import budget, budget_by_rank, select
 from ebo.checks import check_count
 from ebo.learn import Data, LeafModel, Structure, learn, limit_of
-from ebo.observations import Observations
+from ebo.observations import Observations, sign_of
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
 from ebo.search import Candidates, Local, propose
@@ -106,10 +106,7 @@ class Optimizer:
         settings: Settings | None = None,
         workers: int | None = None,
     ) -> None:
-        if not isinstance(space, Space):
-            raise TypeError(f"space is a {type(space).__name__}; give ebo.box(...) or ebo.Space")
-        if direction not in ("maximize", "minimize"):
-            raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
+        sign = sign_of(space, direction)
         if settings is not None and not isinstance(settings, Settings):
             raise TypeError(f"settings is {settings!r}; give ebo.Settings(...) or None")
         check_count("seed", seed, 0)
@@ -118,7 +115,7 @@ class Optimizer:
         self.history: list[Iteration] = []
         self._bound = _bound(direction, upper_bound, lower_bound)
         self._workers = _worker_count(workers)
-        self._data = Observations(space, 1.0 if direction == "maximize" else -1.0)
+        self._data = Observations(space, sign)
         self._state = State()
         self._leaves: list[Leaf] = []
 

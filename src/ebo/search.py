@@ -156,13 +156,13 @@ class _Crossing:
 
     def put_into(self, P: Floats, movable: Ints) -> None:
         """Replace blocks in a quarter of the points P by blocks of observations."""
-        local, quarter = self._local, slice(1, max(1, len(P) // 4))
+        local, quarter = self._local, max(1, len(P) // 4)  # row 0 is the point as it stands
         for m in movable.tolist():
             if m not in self._order:
                 self._order[m] = np.argsort(-self._moves.component(m), kind="stable")
             group = local.model.posterior.groups[m]
-            rows = [_good(self._order[m], local.rng) for _ in range(*quarter.indices(len(P)))]
-            P[quarter, group] = local.T[np.ix_(rows, group)].clip(
+            rows = [_good(self._order[m], local.rng) for _ in range(1, quarter)]
+            P[1:quarter, group] = local.T[np.ix_(rows, group)].clip(
                 local.leaf.lower[group], local.leaf.upper[group]
             )
 

@@ -102,25 +102,7 @@ def bench_compare(
         obstacles=None if obstacles is None else str(obstacles),
         upper_bound=upper_bound,
     )
-    errors = Console(stderr=True, soft_wrap=True, highlight=False)
-    columns = TextColumn("{task.description}", markup=False), BarColumn()
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=errors)
-    bar.disable = not errors.is_terminal
-    tasks = plan.tasks()
-    with bar:
-        task = bar.add_task("compare", total=len(tasks) * plan.batches)
-
-        def advance(done: int, text: str) -> None:
-            bar.update(task, advance=done, description=text)
-
-        def finished(record: dict[str, Any]) -> None:
-            errors.print(Text(_outcome(record)))
-
-        try:
-            result = compare.run(plan, out, advance, finished, jobs)
-        except KeyboardInterrupt:
-            errors.print(f"Interrupted; what was finished is in {out}. The same command goes on.")
-            raise typer.Exit(130) from None
+    result = _run(plan, out, jobs)
     files = write_figures(result, out)
     result = {**circumstances(command(plan)), "figures": [file.name for file in files], **result}
     (out / "compare.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -130,6 +112,30 @@ def bench_compare(
     print_tables(result, Console())
     for file in files:
         print(f"Wrote {file}.")
+
+
+def _run(plan: Plan, out: Path, jobs: int) -> dict[str, Any]:
+    """Do the plan, and show how far it is and what comes out."""
+    from ebo.bench import compare
+
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    columns = TextColumn("{task.description}", markup=False), BarColumn()
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=errors)
+    bar.disable = not errors.is_terminal
+    with bar:
+        task = bar.add_task("compare", total=len(plan.tasks()) * plan.batches)
+
+        def advance(done: int, text: str) -> None:
+            bar.update(task, advance=done, description=text)
+
+        def finished(record: dict[str, Any]) -> None:
+            errors.print(Text(_outcome(record)))
+
+        try:
+            return compare.run(plan, out, advance, finished, jobs)
+        except KeyboardInterrupt:
+            errors.print(f"Interrupted; what was finished is in {out}. The same command goes on.")
+            raise typer.Exit(130) from None
 
 
 def command(plan: Plan) -> str:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -61,7 +62,12 @@ def figure(name: str, problem: dict[str, Any], result: dict[str, Any]) -> Figure
     axes.set_ylabel("best value observed")
     seeds = result["seeds"]
     axes.set_title(f"{name}: {f'mean and range of {seeds} seeds' if seeds > 1 else 'one seed'}")
-    axes.grid(color="#e5e5e5", linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     return drawing
+
+
+def plain(axes: Axes) -> None:
+    """A pale grid, and lines only where the scales are."""
+    axes.grid(color="#e5e5e5", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)

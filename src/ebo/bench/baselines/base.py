@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebo.checks import check_count
-from ebo.observations import Observations, row_keys
+from ebo.observations import Observations, row_keys, sign_of
 from ebo.space import Space
 
 Floats = NDArray[np.float64]
@@ -67,10 +67,7 @@ class Baseline(ABC):
         lower_bound: float | None = None,
         workers: int | None = None,
     ) -> None:
-        if not isinstance(space, Space):
-            raise TypeError(f"space is a {type(space).__name__}; give ebo.box(...) or ebo.Space")
-        if direction not in ("maximize", "minimize"):
-            raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
+        sign = sign_of(space, direction)
         check_count("seed", seed, 0)
         if space.categorical.any() and not self.takes_categoricals:
             name = space.names[np.flatnonzero(space.free)[int(space.categorical.argmax())]]
@@ -82,7 +79,7 @@ class Baseline(ABC):
         self.dims = int(space.free.sum())  # F
         self.rng = np.random.default_rng(self.seed)
         self.asked = 0  # points so far
-        self._data = Observations(space, 1.0 if direction == "maximize" else -1.0)
+        self._data = Observations(space, sign)
         self._open: defaultdict[bytes, list[int]] = defaultdict(list)  # numbers not told yet
 
     @property

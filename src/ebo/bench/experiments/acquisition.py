@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from ebo.bench import baselines
 from ebo.bench.baselines.additive import NOISE
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.compare_figure import COLOURS
+from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.problems.additive import Additive
 from ebo.bench.problems.base import Floats
@@ -188,8 +188,7 @@ def figures(result: Result, folder: Path) -> list[Path]:
         f"Additive functions of {result['D']} dimensions: "
         + (f"mean of {count} and its standard error" if count > 1 else "one of them")
     )
-    axes.grid(color="#e5e5e5", linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     file = folder / "acquisition.png"
     drawing.savefig(file)

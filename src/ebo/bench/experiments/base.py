@@ -33,15 +33,6 @@ class Claim:
     holds: bool
 
 
-class Scale(Protocol):
-    """The sizes of an experiment: a frozen dataclass with whatever it needs beside these."""
-
-    @property
-    def seeds(self) -> int:
-        """How many seeds by default."""
-        ...
-
-
 class Experiment(Protocol):
     """The module of an experiment; see the package."""
 

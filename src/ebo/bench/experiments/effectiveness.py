@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 
 from ebo.bench import baselines, problems
 from ebo.bench.compare import one_batch
-from ebo.bench.compare_figure import COLOURS
+from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.problems.additive import LENGTH_SCALE, Additive
 from ebo.learn import Structure
@@ -179,8 +179,7 @@ def figures(result: Result, folder: Path) -> list[Path]:
     by_time.set_xscale("log")
     by_batch.set_ylabel("regret, mean over functions")
     for axes in (by_batch, by_time):
-        axes.grid(color="#e5e5e5", linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
     by_batch.legend(frameon=False)
     file = folder / "effectiveness.png"
     drawing.savefig(file)

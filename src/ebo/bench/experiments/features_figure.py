@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ebo.bench.compare_figure import COLOURS
+from ebo.bench.compare_figure import COLOURS, plain
 
 SHADES = ("#dbe9f6", "#fdebd0", "#e3f1e3", "#f3e3ef", "#fdf6d8", "#e8e8e8")
 MARKS = ("o", "s", "^", "D")
@@ -93,7 +93,6 @@ def _rates(result: dict[str, Any]) -> Figure:
     ax.set_xlabel("layers L")
     ax.set_ylabel("root mean square of $\\kappa_L - \\kappa$")
     ax.set_title("Finite kernels tend to their limits at the Monte-Carlo rate", fontsize=11)
-    ax.grid(color="#e5e5e5", linewidth=0.6)
-    ax.spines[["top", "right"]].set_visible(False)
+    plain(ax)
     ax.legend(frameon=False)
     return drawing

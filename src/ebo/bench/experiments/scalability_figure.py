@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from ebo.bench.compare_figure import COLOURS
+from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Result
 
 
@@ -42,8 +42,7 @@ def figures(result: Result, folder: Path) -> list[Path]:
     cores.set_title(f"(b) N = {int(speed[0]['n']):,}")
     cores.legend(frameon=False, loc="lower right")
     for axes in (times, cores):
-        axes.grid(color="#e5e5e5", linewidth=0.6)
-        axes.spines[["top", "right"]].set_visible(False)
+        plain(axes)
     file = folder / "scalability.png"
     drawing.savefig(file)
     return [file]

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebo.bench.compare_figure import COLOURS
+from ebo.bench.compare_figure import COLOURS, plain
 
 BLUE, RED, GREEN, *_ = COLOURS
 MARKS = {"fourier": "o-", "fourier in leaves": "^--", "tilegp in leaves": "s:"}
@@ -117,8 +117,7 @@ def _lines(result: dict[str, Any]) -> Figure:
         ax.set_xticks(counts, [f"{n:,}" for n in counts])
         ax.minorticks_off()
         ax.set_xlabel("observations")
-        ax.grid(color="#e5e5e5", linewidth=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        plain(ax)
     axes[0].set_ylim(bottom=0.0)
     axes[0].set_title("σ over that of the exact process", fontsize=10)
     axes[1].set_yscale("log")
