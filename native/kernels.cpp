@@ -30,6 +30,8 @@ const Kernels EBO_TABLE(EBO_ISA) = {
     separations_by_tiles,
     separations_by_limit,
     add_similarity,
+    add_square_distance,
+    matern,
     count_collisions,
 };
 

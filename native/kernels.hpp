@@ -68,7 +68,7 @@ inline uint64_t layer_mask(int layers, int w) {
 // Points for a limit kernel, in single precision.
 struct LimitPoints {
   bool laplace;                // or hat
-  const float* cuts;           // of each dimension
+  const float* cuts;           // of each dimension: the rates of a smooth kernel
   const uint8_t* categorical;  // of each: similar only where equal
   const float* T;              // [dim][column]
   size_t columns, stride;      // used, and from one dimension to the next
@@ -125,6 +125,12 @@ struct Kernels {
   // work: as long as the row.
   void (*add_similarity)(const LimitPoints& points, const float* p, const int64_t* group,
                          size_t dims, float scale, float* work, float* row);
+
+  // square[column] += the squared distance of a point p [dim] in some dimensions, and
+  // row[column] = scale times the smooth similarity at that distance.
+  void (*add_square_distance)(const LimitPoints& points, const float* p, const int64_t* group,
+                              size_t dims, float* square);
+  void (*matern)(const float* square, size_t columns, float scale, float* row);
 
   // Layers on which points share the cell: a [dim][point][layer], b -> counts [point][point].
   void (*count_collisions)(const uint16_t* a, const uint16_t* b, int32_t* counts, size_t dims,

@@ -1,4 +1,4 @@
-// Limit kernels between many points, in single precision.
+// Limit kernels, and a smooth one, between many points in single precision.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -53,6 +53,32 @@ inline void add_similarity(const LimitPoints& limit, const float* p, const int64
     for (size_t j = 0; j < n; ++j) row[j] += scale * exp_minus(work[j]);
   else
     for (size_t j = 0; j < n; ++j) row[j] += scale * work[j];
+}
+
+// square[j] += sum_d (k_d (p_d - t_d))^2 over some dimensions, a categorical one k_d^2 where unequal.
+inline void add_square_distance(const LimitPoints& limit, const float* p, const int64_t* group,
+                                size_t dims, float* __restrict square) {
+  const size_t n = limit.columns;
+  for (size_t g = 0; g < dims; ++g) {
+    const size_t d = static_cast<size_t>(group[g]);
+    const float x = p[d], k = limit.cuts[d];
+    const float* __restrict t = limit.T + d * limit.stride;
+    if (limit.categorical[d])
+      for (size_t j = 0; j < n; ++j) square[j] += x == t[j] ? 0.0f : k * k;
+    else
+      for (size_t j = 0; j < n; ++j) {
+        const float s = k * (x - t[j]);
+        square[j] += s * s;
+      }
+  }
+}
+
+// row[j] = scale times the Matern 5/2 similarity at a squared distance.
+inline void matern(const float* __restrict square, size_t n, float scale, float* __restrict row) {
+  for (size_t j = 0; j < n; ++j) {
+    const float r = std::sqrt(5.0f * square[j]);
+    row[j] = scale * (1.0f + r * (1.0f + r * (1.0f / 3.0f))) * exp_minus(r);
+  }
 }
 
 }  // namespace EBO_ISA

@@ -162,6 +162,41 @@ NB_MODULE(native, m) {
       "scale"_a,
       "Sum over groups of a limit kernel, times scale: points P (rows, dims), T (dims, columns); "
       "members are the groups' dimensions one after the other, ends where each ends.");
+  m.def(
+      "smooth_gram",
+      [](Floats P, Floats T, size_t columns, Numbers group, Rates rates, Mask categorical,
+         float scale) {
+        const size_t rows = P.shape(0), dims = P.shape(1);
+        if (rows == 0 || T.shape(0) != dims || rates.shape(0) != dims ||
+            categorical.shape(0) != dims || columns > T.shape(1))
+          throw nb::value_error("arrays of different dimensions, or no points");
+        std::vector<bool> moves(dims);
+        for (size_t g = 0; g < group.shape(0); ++g) {
+          if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
+            throw nb::value_error("the group has a dimension that is not there");
+          moves[size_t(group.data()[g])] = true;
+        }
+        std::vector<int64_t> others;
+        for (size_t d = 0; d < dims; ++d)
+          if (!moves[d]) others.push_back(int64_t(d));
+        std::vector<float> out(rows * columns), base(columns), square(columns);
+        {
+          nb::gil_scoped_release release;
+          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+          const LimitPoints points{false, rates.data(), mask, T.data(), columns, T.shape(1)};
+          kernels.add_square_distance(points, P.data(), others.data(), others.size(), base.data());
+          for (size_t i = 0; i < rows; ++i) {
+            square = base;
+            kernels.add_square_distance(points, P.data() + i * dims, group.data(), group.shape(0),
+                                        square.data());
+            kernels.matern(square.data(), columns, scale, out.data() + i * columns);
+          }
+        }
+        return to_array(std::move(out), {rows, columns});
+      },
+      "P"_a, "T"_a, "columns"_a, "group"_a, "rates"_a, "categorical"_a, "scale"_a,
+      "A Matern 5/2 kernel of all dimensions, times scale, between T (dims, columns) and the point "
+      "P[0] with a group of its dimensions taken from the points P (rows, dims).");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

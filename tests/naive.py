@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -261,3 +262,18 @@ def log_prior_cuts(cuts: Sequence[int], rate: float, shape: float) -> float:
         - (shape + total) * math.log(rate + len(cuts))
         - sum(math.lgamma(k + 1) for k in cuts)
     )
+
+
+def smooth_gram(
+    smooth: Smooth, T: Floats, T2: Floats, categorical: NDArray[np.bool_] | None
+) -> Floats:
+    """The smooth part of the kernel, pair by pair."""
+    K = np.empty((len(T), len(T2)))
+    for i, t in enumerate(T):
+        for j, t2 in enumerate(T2):
+            gaps = np.abs(t - t2)
+            if categorical is not None:
+                gaps[categorical] = t[categorical] != t2[categorical]
+            r = np.sqrt(5.0) * np.linalg.norm(smooth.rates * gaps)
+            K[i, j] = smooth.share * (1.0 + r + r**2 / 3.0) * np.exp(-r)
+    return K

@@ -20,6 +20,7 @@ from ebo.learn import (
     MEMORY,
     NOISE_GRID,
     SHRINKAGE,
+    SMOOTH_FROM,
     Data,
     LeafModel,
     Structure,
@@ -44,6 +45,7 @@ from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.leaves import Map
 from ebo.tilegp.model import TileGP
 from ebo.tilegp.posterior import Posterior
+from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -329,10 +331,15 @@ def test_the_simplest_structure() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("rows", [[], [3], list(range(0, 60, 2))])
-def test_condition_is_a_posterior_made_by_hand(kernel: str, rows: list[int]) -> None:
+@pytest.mark.parametrize("smooth", [None, Smooth(0.4, np.full(DIMS, 2.0), 0.02)])
+def test_condition_is_a_posterior_made_by_hand(
+    kernel: str, rows: list[int], smooth: Smooth | None
+) -> None:
+    """Values are standardised, and then once more by the scale at which the kernel fits best."""
     data = observed(kernel=kernel)
     leaf = Leaf(np.full(DIMS, 0.2), np.full(DIMS, 0.7), np.array(rows, dtype=np.int64))
-    model = condition(data, leaf, STRUCTURE, np.random.default_rng(4))
+    given = replace(STRUCTURE, smooth=smooth)
+    model = condition(data, leaf, given, np.random.default_rng(4))
     drawn = draw_kernel(data.settings, SPACE.categorical, np.random.default_rng(4))
     u, n = data.u[rows], len(rows)
     mean = u.sum() / (n + 4)
@@ -340,14 +347,17 @@ def test_condition_is_a_posterior_made_by_hand(kernel: str, rows: list[int]) -> 
     y = (u - mean) / deviation
     cuts = STRUCTURE.density if kernel not in FINITE else np.array([3.0, 1.0, 7.0, 0.0, 2.0])
     T = data.T[rows].reshape(n, DIMS)
-    expected = Posterior(drawn, STRUCTURE.z, cuts, STRUCTURE.noise, T, y)
+    noise = STRUCTURE.noise if smooth is None else smooth.noise
+    expected = Posterior(drawn, STRUCTURE.z, cuts, noise, T, y, smooth)
+    K = expected.kappa(T, T) + noise * np.eye(n)
+    scale = np.sqrt((y @ np.linalg.solve(K, y) + 4) / (n + 4))
     P = SPACE.snap(np.random.default_rng(1).random((20, DIMS)))  # also outside the leaf
     mu, sd = expected.predict(P)
     means, deviations = model.predict(P)
-    np.testing.assert_allclose(means, mean + deviation * mu, rtol=1e-12)
-    np.testing.assert_allclose(deviations, deviation * sd, rtol=1e-12)
+    np.testing.assert_allclose(means, mean + deviation * mu, rtol=1e-10)
+    np.testing.assert_allclose(deviations, scale * deviation * sd, rtol=1e-10)
     np.testing.assert_array_equal(model.to_leaf(P), P)
-    np.testing.assert_allclose(model.y, y)
+    np.testing.assert_allclose(model.y, y / scale)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -490,6 +500,26 @@ def test_pooled_learning_from_hardly_anything(n: int) -> None:
     structure = learn_pooled(data, None, np.random.default_rng(0), threads=1)
     assert structure.z.shape == structure.density.shape == (DIMS,)
     assert structure.noise in NOISE_GRID
+
+
+def test_the_smooth_part_is_fitted_where_the_best_observation_is() -> None:
+    """Dimension 0 matters around the best observation, dimension 1 far away from it."""
+    rng = np.random.default_rng(0)
+    T = rng.random((2 * SMOOTH_FROM, 3))
+    T[:, 2] = (np.arange(len(T)) < SMOOTH_FROM) * 0.9 + 0.1 * T[:, 2]  # two places
+    u = np.where(T[:, 2] > 0.5, 1.0 + np.sin(9 * T[:, 0]), np.sin(9 * T[:, 1]))
+    data = Data(T, u, np.zeros(3, dtype=np.bool_), Settings())
+    first = learn_pooled(data, None, np.random.default_rng(0), threads=1)
+    assert first.smooth is not None
+    assert first.smooth.rates[0] > 3 * first.smooth.rates[1]
+    assert first.leaf_noise == first.smooth.noise
+    second = learn_pooled(data, first, np.random.default_rng(1), threads=1)
+    assert second.smooth is not None
+    np.testing.assert_allclose(second.smooth.rates, first.smooth.rates, rtol=0.5)
+    plain = replace(data, settings=Settings(smooth=False))
+    without = learn_pooled(plain, first, np.random.default_rng(0), threads=1)
+    assert without.smooth is None
+    assert without.leaf_noise == without.noise
 
 
 @pytest.mark.parametrize("preset", [Settings, Settings.paper])

@@ -13,10 +13,13 @@ from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Kernel, Laplace
 from ebo.tilegp.model import TileGP
 from ebo.tilegp.posterior import Moves, Posterior
+from ebo.tilegp.smooth import LEAST_NOISE, Smooth
+from tests.naive import smooth_gram as naive_smooth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FAMILIES = ("hat", "laplace", "tile", "grid")
+KERNELS = (*FAMILIES, "laplace+smooth", "tile+smooth")
 SIZES = (0, 1, 40)
 SINGLE = 1e-3  # tables are in single precision, and the noise here is as low as 1e-6
 
@@ -35,24 +38,34 @@ class Case:
     y: Floats
     P: Floats
     rng: np.random.Generator
+    smooth: Smooth | None
 
     def posterior(self) -> Posterior:
         return self.fit(self.T, self.y)
 
     def fit(self, T: Floats, y: Floats) -> Posterior:
-        return Posterior(self.kernel, self.z, self.cuts, self.noise, T, y)
+        return Posterior(self.kernel, self.z, self.cuts, self.noise, T, y, self.smooth)
+
+    def gram(self, T: Floats, T2: Floats) -> Floats:
+        """The kernel, its smooth part in loops."""
+        additive = self.kernel.gram(T, T2, self.z, self.cuts)
+        if self.smooth is None:
+            return additive
+        return (1.0 - self.smooth.share) * additive + naive_smooth(
+            self.smooth, T, T2, self.kernel.categorical
+        )
 
     def textbook(self, T: Floats, y: Floats, P: Floats) -> tuple[Floats, Floats]:
         """Mean and covariance at P by the inverse of K + σ² I."""
-        K = self.kernel.gram(T, T, self.z, self.cuts) + self.noise * np.eye(len(T))
-        cross = self.kernel.gram(P, T, self.z, self.cuts)
-        prior = self.kernel.gram(P, P, self.z, self.cuts)
+        K = self.gram(T, T) + self.noise * np.eye(len(T))
+        cross, prior = self.gram(P, T), self.gram(P, P)
         inverse = np.linalg.inv(K)
         return cross @ inverse @ y, prior - cross @ inverse @ cross.T
 
 
 def draw(family: str, n: int, seed: int, per_layer: bool = False) -> Case:
     rng = np.random.default_rng(seed)
+    family, _, more = family.partition("+")
     kinds = ("continuous", "categorical", "continuous", "integer", "continuous", "categorical")
     dims, layers = len(kinds), 9
     box = Box(np.full(dims, -1.0), np.full(dims, 3.0), kinds)
@@ -74,7 +87,11 @@ def draw(family: str, n: int, seed: int, per_layer: bool = False) -> Case:
     cuts = rng.integers(0, 6, (dims, layers) if per_layer else dims)
     z = np.array([3, 0, 0, 3, 7, 3])
     y = rng.standard_normal(n)
-    return Case(box, kernel, z, cuts, 10.0 ** rng.uniform(-5, 0), X, unit[:n], y, unit[n:], rng)
+    noise, smooth = 10.0 ** rng.uniform(-5, 0), None
+    if more:
+        noise = max(noise, LEAST_NOISE)
+        smooth = Smooth(rng.random(), 10.0 ** rng.uniform(-2, 1, dims), noise)
+    return Case(box, kernel, z, cuts, noise, X, unit[:n], y, unit[n:], rng, smooth)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -99,7 +116,7 @@ def test_cuts_of_every_layer(family: str) -> None:
     np.testing.assert_allclose(sd**2, variance, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNELS)
 @pytest.mark.parametrize("n", SIZES)
 def test_covariance_is_the_textbook_formula(family: str, n: int) -> None:
     case = draw(family, n, 2)
@@ -111,20 +128,20 @@ def test_covariance_is_the_textbook_formula(family: str, n: int) -> None:
     np.testing.assert_allclose(sd**2, np.diag(posterior.covariance(case.P)), atol=1e-9)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNELS)
 def test_whitened_points(family: str) -> None:
     case = draw(family, 40, 3)
     posterior = case.posterior()
     assert len(posterior.groups) == 3
     moves = Moves(posterior, room=0)
     v = np.array([moves.whitened(x) for x in case.P], dtype=np.float64)
-    K = case.kernel.gram(case.T, case.T, case.z, case.cuts) + case.noise * np.eye(40)
-    cross = case.kernel.gram(case.P, case.T, case.z, case.cuts)
+    K = case.gram(case.T, case.T) + case.noise * np.eye(40)
+    cross = case.gram(case.P, case.T)
     np.testing.assert_allclose(v @ v.T, cross @ np.linalg.solve(K, cross.T), atol=SINGLE)
 
 
 def test_without_observations_it_is_the_prior() -> None:
-    for family in FAMILIES:
+    for family in KERNELS:
         case = draw(family, 0, 4)
         mean, sd = case.posterior().predict(case.P)
         assert mean.tolist() == [0.0] * 15
@@ -143,7 +160,7 @@ def test_a_known_point_has_some_deviation_left() -> None:
 # One block at a time, and points that are added.
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNELS)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("seed", [10, 11])
 def test_a_block_moves_as_the_whole_posterior_says(family: str, n: int, seed: int) -> None:
@@ -164,7 +181,7 @@ def test_a_block_moves_as_the_whole_posterior_says(family: str, n: int, seed: in
     np.testing.assert_allclose(v, moves.whitened(P[0]), atol=SINGLE)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KERNELS)
 @pytest.mark.parametrize("n", SIZES)
 def test_adding_equals_fitting_afresh_with_the_point_at_its_mean(family: str, n: int) -> None:
     case = draw(family, n, 10)
@@ -193,3 +210,22 @@ def test_adding_one_point_many_times_at_almost_no_noise() -> None:
         assert np.isfinite(mean).all()
         assert (sd > 0).all()
     assert sd[0] < 0.05
+
+
+def test_the_scale_that_fits_best_makes_the_values_most_likely() -> None:
+    case = draw("laplace+smooth", 40, 12)
+    case.y *= 7.0
+    posterior = case.posterior()
+    mean, sd = posterior.predict(case.P)
+    deviation = posterior.fit_scale(0.0)
+    covariance = case.gram(case.T, case.T) + case.noise * np.eye(40)
+
+    def log_likelihood(scale: float) -> float:
+        _, log_det = np.linalg.slogdet(scale**2 * covariance)
+        return float(-log_det - case.y @ np.linalg.solve(scale**2 * covariance, case.y))
+
+    assert all(log_likelihood(deviation) > log_likelihood(f * deviation) for f in (0.99, 1.01))
+    scaled_mean, same_sd = posterior.predict(case.P)
+    np.testing.assert_allclose(scaled_mean * deviation, mean)
+    assert same_sd.tolist() == sd.tolist()
+    assert Posterior(case.kernel, case.z, case.cuts, 0.1, case.T[:0], case.y[:0]).fit_scale(4) == 1

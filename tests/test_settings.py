@@ -21,7 +21,7 @@ WHOLE = (
     "block_samples",
     "passes",
 )
-SWITCHES = ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank")
+SWITCHES = ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank")
 NUMBERS = ("overlap", "alpha", "deviations", "candidates", "noise")
 BAD: list[tuple[str, Any]] = [
     *((name, 0) for name in WHOLE if name != "sweeps"),

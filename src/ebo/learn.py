@@ -1,7 +1,8 @@
 """Learning the structure of the function, and the model of every leaf (Alg. 1, lines 6 and 7).
 
 Two ways. Per leaf, as printed: every leaf runs a chain of its own, on its own box. Pooled: one
-chain for all, on blocks of observations whose likelihoods add up; then a leaf is only conditioned.
+chain for all, on blocks of observations whose likelihoods add up, and one smooth part for what is
+not additive, fitted around the best observation; then a leaf is only conditioned.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -30,6 +31,8 @@ from ebo.tilegp.gibbs import MAX_CUTS, GibbsKernel, Prior, State, sample
 from ebo.tilegp.kernel import Hat, Laplace, Limit
 from ebo.tilegp.leaves import Map
 from ebo.tilegp.posterior import Posterior
+from ebo.tilegp.smooth import Smooth
+from ebo.tilegp.smooth import fit as fit_smooth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,6 +40,7 @@ Ints = NDArray[np.int64]
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 GRID_CUTS = 64  # most cuts of a Mondrian grid's layer
 MANY = 60  # dimensions
+SMOOTH_FROM = 400  # observations that the smooth part is fitted to
 BEST = 0.2  # share of the observations learned from that are the best ones
 MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
@@ -58,8 +62,14 @@ class Structure:
 
     z: Ints
     density: Floats
-    noise: float
+    noise: float  # of the chain, which knows of no smooth part
     together: Floats  # (F, F) how often two dimensions were in one group
+    smooth: Smooth | None = None
+
+    @property
+    def leaf_noise(self) -> float:
+        """The noise of a leaf's model."""
+        return self.noise if self.smooth is None else self.smooth.noise
 
 
 @dataclass(frozen=True)
@@ -177,7 +187,20 @@ def learn_pooled(
     together = co_membership(info.z)
     if structure is not None:
         together = MEMORY * structure.together + (1.0 - MEMORY) * together
-    return Structure(state.z, _per_dimension(state.cuts), state.noise, together)
+    density, smooth = _per_dimension(state.cuts), None
+    if settings.smooth and len(data.u):
+        before = None if structure is None else structure.smooth
+        smooth = learn_smooth(data, state.z, density, before)
+    return Structure(state.z, density, state.noise, together, smooth)
+
+
+def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) -> Smooth:
+    """The smooth part beside an additive one, on the observations nearest to the best."""
+    apart = np.sum((data.T - data.T[data.u.argmax()]) ** 2, axis=1)
+    near = np.argsort(apart, kind="stable")[:SMOOTH_FROM]
+    T, u = data.T[near], data.u[near]
+    additive = limit_of(data.settings, data.categorical).gram(T, T, z, density)
+    return fit_smooth(additive, T, _Scale.of(u).apply(u), data.categorical, before)
 
 
 def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
@@ -187,8 +210,11 @@ def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Gener
     kernel = draw_kernel(data.settings, data.categorical, rng)
     cuts = structure.density if isinstance(kernel, Limit) else np.rint(structure.density)
     y = scale.apply(u)
-    posterior = Posterior(kernel, structure.z, cuts, structure.noise, T, y)
-    return LeafModel(posterior, y, np.zeros(dims), np.ones(dims), scale.mean, scale.deviation)
+    noise = structure.leaf_noise
+    posterior = Posterior(kernel, structure.z, cuts, noise, T, y, structure.smooth)
+    c = posterior.fit_scale(SHRINKAGE)
+    lower, width = np.zeros(dims), np.ones(dims)
+    return LeafModel(posterior, y / c, lower, width, scale.mean, c * scale.deviation)
 
 
 def learn_leaf(

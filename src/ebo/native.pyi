@@ -17,6 +17,15 @@ def limit_gram(
     categorical: NDArray[np.bool_],
     scale: float,
 ) -> NDArray[np.float32]: ...
+def smooth_gram(
+    P: NDArray[np.float32],
+    T: NDArray[np.float32],
+    columns: int,
+    group: NDArray[np.int64],
+    rates: NDArray[np.float32],
+    categorical: NDArray[np.bool_],
+    scale: float,
+) -> NDArray[np.float32]: ...
 
 class Gibbs:
     def __init__(

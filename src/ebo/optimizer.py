@@ -178,7 +178,7 @@ class Optimizer:
             groups=tuple(tuple(names[group]) for group in members(structure.z)),
             cuts=dict(zip(names, structure.density.tolist(), strict=True)),
             certainty=certainty,
-            noise=structure.noise,
+            noise=structure.leaf_noise,
         )
 
     def ask(self, n: int) -> Floats:
@@ -300,7 +300,7 @@ class Optimizer:
             upper_bound=estimate if self._bound is None else self._bound,
             upper_bound_known=self._bound is not None,
             groups=len(np.unique(structure.z)),
-            noise=structure.noise,
+            noise=structure.leaf_noise,
             seconds=clock.seconds,
         )
 

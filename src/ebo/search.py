@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima, sampled_maxima
 from ebo.learn import LeafModel
-from ebo.partition import Leaf, mondrian
+from ebo.partition import NARROWEST, Leaf, mondrian
 from ebo.settings import Settings
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.posterior import Moves, Singles
@@ -29,9 +29,9 @@ Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy
 STARTS = 20  # observations of a leaf that candidates start from, or blocks that they cross with
-APART = 0.5  # share of candidates that start at the best of a region
+APART = 0.25  # share of candidates that start at the best of a region
 CROSSED = 0.2  # share of candidates that cross
-SHORTEST = 1e-3  # step, in parts of a leaf's side
+SHORTEST = 1e-2  # step, in parts of a leaf's side
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _best_of_regions(local: Local) -> Ints:
     The best observations of all are soon neighbours of each other; these are hills far apart.
     """
     leaf, n = local.leaf, len(local.u)
-    width = np.maximum(leaf.upper - leaf.lower, SHORTEST * SHORTEST)
+    width = np.maximum(leaf.upper - leaf.lower, NARROWEST)
     T = np.clip((local.T - leaf.lower) / width, 0.0, 1.0)  # with ε > 0 some lie outside
     parts = mondrian(T, max_leaves=STARTS, leaf_size=max(1, n // STARTS), rng=local.rng)
     rows = np.array(

@@ -36,6 +36,8 @@ class Settings:
         pooled: one z and k, learned from blocks of observations together; or each leaf its own.
         block_size: most observations of a block, where pooled.
         learn_from: most observations that all blocks have together, where pooled.
+        smooth: where pooled, a part of the kernel that takes all dimensions together, for what is
+            not additive; its share and its lengths are fitted around the best observation.
     Search (Section 3.3, appendix on budget allocation):
         acquisition: "eta", "ucb", "ei", "pi", "mes" or "mes-gumbel".
         deviations: c of the upper confidence bound μ + c σ.
@@ -65,6 +67,7 @@ class Settings:
     pooled: bool = True
     block_size: int = 200
     learn_from: int = 1000
+    smooth: bool = True
 
     acquisition: str = "ei"
     deviations: float = 2.0
@@ -92,6 +95,7 @@ class Settings:
             "noise": 1e-2,
             "sweeps": 10,
             "pooled": False,
+            "smooth": False,
             "acquisition": "eta",
             "block_samples": 1000,
             "passes": 1,
@@ -106,7 +110,7 @@ class Settings:
         for name in (*whole, "block_samples", "passes"):
             check_count(name, getattr(self, name), 1)
         check_count("sweeps", self.sweeps, 0)
-        for name in ("fixed_partition", "per_layer", "pooled", "greedy", "pay_by_rank"):
+        for name in ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; give True or False")
         _choice("kernel", self.kernel, KERNELS)

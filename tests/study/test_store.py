@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ from ebo.study.store import (
     StudyError,
     TrialState,
 )
+from ebo.tilegp.smooth import Smooth
 
 GOLDEN = Path(__file__).parent / "golden.ebo"
 NOW = 1_700_000_000.25  # seconds
@@ -46,9 +49,10 @@ NOW = 1_700_000_000.25  # seconds
 
 def structure(dims: int, seed: int = 0) -> Structure:
     rng = np.random.default_rng(seed)
-    return Structure(
-        rng.integers(0, 3, dims), rng.random(dims), float(rng.random()), rng.random((dims, dims))
-    )
+    z, density, noise = rng.integers(0, 3, dims), rng.random(dims), float(rng.random())
+    together = rng.random((dims, dims))
+    smooth = Smooth(0.1 + 0.8 * rng.random(), 1.0 + rng.random(dims), 1e-3) if seed % 2 else None
+    return Structure(z, density, noise, together, smooth)
 
 
 def batch(store: Store, n: int, seed: int = 0, *, learned: bool = True) -> module.Ints:
@@ -68,6 +72,13 @@ def same(a: State, b: State) -> bool:
             (np.asarray(getattr(a.structure, name)), np.asarray(getattr(b.structure, name)))
             for name in ("z", "density", "noise", "together")
         ]
+        x, y = a.structure.smooth, b.structure.smooth
+        if (x is None) != (y is None):
+            return False
+        if x is not None and y is not None:
+            if (x.share, x.noise) != (y.share, y.noise):
+                return False
+            arrays.append((x.rates, y.rates))
     if a.leaves is not None and b.leaves is not None:
         arrays += list(zip(a.leaves, b.leaves, strict=True))
     return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in arrays)
@@ -153,8 +164,38 @@ def test_a_study_of_the_first_schema_still_opens(tmp_path: Path) -> None:
         assert store.reset_running() == 1
         ids, _ = store.waiting()
         store.finish([(int(i), TrialState.DONE, 1.0) for i in ids])
-        batch(store, 2)
+        batch(store, 2)  # with a smooth part, which an older ebo does not know
+        assert same(store.state(), State(3, structure(3, 3)))
         store.check()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == 2
+
+
+def test_a_state_has_a_smooth_part_or_none(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "a.ebo", 3, {}) as store:
+        for asked in (1, 2, 3):
+            batch(store, 2)
+            assert same(store.state(), State(asked, structure(3, asked)))
+            density = store.iterations()[-1]["density"]
+            assert density.tolist() == structure(3, asked).density.tolist()
+    wrong = replace(structure(3, 1), smooth=Smooth(0.5, np.ones(2), 0.1))
+    with pytest.raises(ValueError, match="do not fit each other"):
+        values.state_row(State(1, wrong))
+
+
+@pytest.mark.parametrize(
+    "numbers", [[1, 1, 1, 0.5], [1, 1, 1, 0, 0.1], [1, 1, 1, 1, 0.1], [1, 1, 0, 0.5, 0.1],
+                [1, 1, np.nan, 0.5, 0.1], [1, 1, 1, 0.5, np.inf], [1, 1, 1, 0.5, 0.0]]
+)  # fmt: skip
+def test_a_damaged_smooth_part_is_told(numbers: list[float], tmp_path: Path) -> None:
+    with Store.create(tmp_path / "a.ebo", 3, {}) as store:
+        batch(store, 2)
+    blob = values.pack(np.append(np.ones(3), numbers), "<f8")
+    with closing(sqlite3.connect(tmp_path / "a.ebo")) as db:
+        db.execute("UPDATE state SET density = ?", (blob,))
+        db.commit()
+    with Store.open(tmp_path / "a.ebo") as store, pytest.raises(DamagedStudyError):
+        store.state()
 
 
 def test_people_can_look_at_the_trials_with_an_sqlite_shell() -> None:
@@ -315,7 +356,7 @@ def test_files_that_are_no_studies(tmp_path: Path) -> None:
 
 def test_a_newer_schema_and_strange_tables_are_told(tmp_path: Path) -> None:
     for statement, error, message in (
-        ("PRAGMA user_version = 2", NewerStudyError, "newer ebo .*upgrade"),
+        ("PRAGMA user_version = 3", NewerStudyError, "newer ebo .*upgrade"),
         ("PRAGMA user_version = 0", DamagedStudyError, "tables"),
         ("PRAGMA application_id = 5", NotAStudyError, "another program"),
         ("DROP TABLE open", DamagedStudyError, "tables"),

@@ -13,7 +13,7 @@ table         a row
 ============  =====================================================================================
 
 The file's header has `application_id`, which tells a study from other SQLite files, and
-`user_version`, the schema.
+`user_version`, the schema. That of 1 had no smooth part in its state; the tables are the same.
 
 **What may be lost.** Nothing that a call has returned from. Against a killed process (also kill -9)
 any setting would do, since the operating system has the writes already. Against a power cut
@@ -37,7 +37,7 @@ from typing import NoReturn
 from ebo.study.lock import HeldError, Lock
 
 APPLICATION_ID = 0x65626F31  # "ebo1"
-SCHEMA = 1
+SCHEMA = 2
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
 CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened
@@ -127,6 +127,8 @@ def set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def build(path: str, dims: int, meta: str) -> None:
@@ -139,7 +141,6 @@ def build(path: str, dims: int, meta: str) -> None:
         set_up(db)
         db.execute("BEGIN IMMEDIATE")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {SCHEMA}")
         for sql in TABLES.values():
             db.execute(sql)
         db.execute("INSERT INTO meta VALUES (0, ?, ?)", (dims, meta))
@@ -158,7 +159,7 @@ def check_file(db: sqlite3.Connection, path: str) -> None:
             f"{SCHEMA}): upgrade ebo"
         )
     names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    if version != SCHEMA or dict(db.execute(names)) != TABLES:
+    if version < 1 or dict(db.execute(names)) != TABLES:
         damaged(path, f"its tables are not those of schema {SCHEMA}")
     if file_size(db) <= CHECKED_SIZE:
         found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]

@@ -189,6 +189,8 @@ class Store:
             ids = self._add_points(db, points, batch)
             db.executemany("INSERT INTO open VALUES (?, NULL, 0)", ((i,) for i in ids.tolist()))
             _, z, density, noise, *_ = row
+            if z is not None:
+                density = density[: len(z)]  # without the smooth part
             db.execute(
                 "INSERT INTO iterations VALUES (?, ?, ?, ?, ?)", (batch, text, z, density, noise)
             )

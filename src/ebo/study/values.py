@@ -14,6 +14,7 @@ from ebo.learn import Structure
 from ebo.optimizer import State
 from ebo.study.file import StudyError
 from ebo.study.trial import Finish, TrialState
+from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
 
@@ -82,7 +83,10 @@ def finish_row(finish: Finish) -> tuple[Any, ...]:
 
 
 def state_row(state: State) -> tuple[Any, ...]:
-    """asked, z, density, noise, together, lower, upper."""
+    """asked, z, density, noise, together, lower, upper.
+
+    Where there is a smooth part, its rates, share and noise come after the density.
+    """
     s = state.structure
     if s is None:
         if state.leaves is not None:
@@ -90,11 +94,24 @@ def state_row(state: State) -> tuple[Any, ...]:
         return int(state.asked), None, None, None, None, None, None
     free = len(s.z)
     boxes = [None, None] if state.leaves is None else [pack(b, "<f8") for b in state.leaves]
-    row = int(state.asked), pack(s.z, "<i8"), pack(s.density, "<f8"), float(s.noise)
-    together = pack(s.together, "<f8")
-    if len(row[2]) != 8 * free or len(together) != 8 * free * free:
-        raise ValueError("z, density and together of a structure do not fit each other")
-    return *row, together, *boxes
+    density, together = pack(s.density, "<f8"), pack(s.together, "<f8")
+    fits = len(density) == 8 * free and len(together) == 8 * free * free
+    if s.smooth is not None:
+        fits = fits and len(s.smooth.rates) == free
+        density += pack(np.append(s.smooth.rates, [s.smooth.share, s.smooth.noise]), "<f8")
+    if not fits:
+        raise ValueError("the arrays of a structure do not fit each other")
+    return int(state.asked), pack(s.z, "<i8"), density, float(s.noise), together, *boxes
+
+
+def _read_smooth(numbers: Floats) -> Smooth | None:
+    """Rates, share and noise, or nothing."""
+    if not len(numbers):
+        return None
+    rates, (share, noise) = numbers[:-2], numbers[-2:].tolist()
+    if not (np.all((rates > 0) & np.isfinite(rates)) and 0 < share < 1 and 0 < noise < np.inf):
+        raise ValueError("smooth")
+    return Smooth(share, rates, noise)
 
 
 def read_state(
@@ -113,11 +130,11 @@ def read_state(
         return State(asked)
     groups = unpack(z, "<i8")
     free = len(groups)
-    widths = unpack(density, "<f8")
-    if len(widths) != free:
+    widths, smooth = np.split(unpack(density, "<f8"), [free])
+    if len(widths) != free or len(smooth) not in (0, free + 2):
         raise ValueError("density")
     counted = unpack(together, "<f8").reshape(free, free)
-    structure = Structure(groups, widths, float(noise), counted)
+    structure = Structure(groups, widths, float(noise), counted, _read_smooth(smooth))
     if lower is None or upper is None:
         return State(asked, structure)
     low, high = unpack(lower, "<f8").reshape(-1, free), unpack(upper, "<f8").reshape(-1, free)

@@ -5,6 +5,8 @@ With R R' = K + σ² I and v(x) = R⁻¹ κ_n(x), w = R⁻¹ y, the paper's post
     μ(x) = v(x)·w        σ²(x) = 1 - |v(x)|²
 
 and, since κ is a sum over groups, v(x) = Σ_m v_m(x^{A_m}): where only block m moves, only v_m does.
+A smooth part of the kernel (smooth.py) changes with every block; it goes with v_m, the other
+coordinates as they stand.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -22,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from ebo.tilegp.kernel import Kernel, Limit, LimitRows, members
+from ebo.tilegp.smooth import Smooth, SmoothRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,19 +34,40 @@ ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no l
 
 
 class Posterior:
-    """A TileGP with given z, cuts and noise variance, conditioned on observations."""
+    """A TileGP with given z, cuts and noise variance, conditioned on observations.
+
+    With a smooth part, the kernel is the mixture of both, and the noise is that of the mixture.
+    """
 
     def __init__(
-        self, kernel: Kernel, z: Ints, cuts: ArrayLike, noise: float, T: Floats, y: Floats
+        self,
+        kernel: Kernel,
+        z: Ints,
+        cuts: ArrayLike,
+        noise: float,
+        T: Floats,
+        y: Floats,
+        smooth: Smooth | None = None,
     ) -> None:
         self.kernel, self.cuts, self.noise, self.T = kernel, np.asarray(cuts), noise, T
+        self.smooth = smooth
         self.groups = members(z)
-        covariance = kernel.gram(T, T, z, cuts)
+        self.group_share = (1.0 if smooth is None else 1.0 - smooth.share) / len(self.groups)
+        covariance = self.kappa(T, T)
         covariance[np.diag_indices(len(T))] += noise
         root = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
         identity = np.eye(len(T))
         self.inverse = solve_triangular(root, identity, lower=True, check_finite=False)
         self.w = self.inverse @ y
+
+    def fit_scale(self, doubt: float) -> float:
+        """Divide y by the deviation √c at which the kernel fits it best, and return that.
+
+        It is drawn towards one as by `doubt` observations more that fit as it is.
+        """
+        deviation = float(np.sqrt((self.w @ self.w + doubt) / (len(self.w) + doubt)))
+        self.w /= deviation
+        return deviation
 
     def predict(self, P: Floats) -> tuple[Floats, Floats]:
         """Posterior mean and standard deviation of f, each (S,)."""
@@ -60,7 +84,10 @@ class Posterior:
         total = np.zeros((len(P), len(P2)))
         for group in self.groups:
             total += self.kernel.group_gram(P, P2, group, self.cuts)
-        return total / len(self.groups)
+        total *= self.group_share
+        if self.smooth is not None:
+            total += self.smooth.gram(P, P2, self.kernel.categorical)
+        return total
 
 
 class Moves:
@@ -86,17 +113,27 @@ class Moves:
         self._w[:n] = posterior.w
         self._weights = (posterior.inverse.T @ posterior.w).astype(np.float32)
         self._length = n
+        self._smooth = None
+        if posterior.smooth is not None:
+            self._smooth = SmoothRows(posterior.smooth, self._T, kernel.categorical)
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
-        v: Singles = self._whiten(self._kappa(self._posterior.groups, x[None, :]))[0]
+        kappa = self._kappa(self._posterior.groups, x[None, :])
+        if self._smooth is not None:
+            kappa += self._smooth(x[None, :], np.arange(len(x)), self._length)
+        v: Singles = self._whiten(kappa)[0]
         return v
 
     def vary(self, m: int, v: Singles, P: Floats) -> tuple[Floats, Floats, Singles]:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
         replaced by those of the points P.
         """
-        part = self._whiten(self._kappa([self._posterior.groups[m]], P))
+        group = self._posterior.groups[m]
+        kappa = self._kappa([group], P)
+        if self._smooth is not None:
+            kappa += self._smooth(P, group, self._length)
+        part = self._whiten(kappa)
         part += v - part[0]
         mean = part @ self._w[: self._length]
         return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
@@ -116,6 +153,8 @@ class Moves:
         self._T[:, n] = x
         if self._rows is not None:
             self._rows.T[:, n] = x
+        if self._smooth is not None:
+            self._smooth.T[:, n] = x
         self._inverse[n, :n] = -(v @ self._inverse[:n, :n]) / pivot
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
@@ -123,7 +162,7 @@ class Moves:
     def _kappa(self, groups: list[Ints], P: Floats) -> Singles:
         """The part that some groups have in the kernel, (S, n)."""
         posterior, n = self._posterior, self._length
-        share = 1.0 / len(posterior.groups)
+        share = posterior.group_share
         if self._rows is not None:
             return self._rows(P, groups, share, n)
         kappa = np.zeros((len(P), n))
