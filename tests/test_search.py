@@ -371,23 +371,19 @@ def test_blocks_to_cross_with_are_the_best_by_themselves(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)
-def test_steps_lead_to_different_points(acquisition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_lead_to_different_points(acquisition: str) -> None:
     """Where no step is better a candidate stays at its start; no two steps are equal."""
-    monkeypatch.setattr(search, "CROSSED", 0.0)
-    local = draw(SQUARE, acquisition=acquisition)
+    local = draw(SQUARE, acquisition=acquisition, crossed=0.0)
     P = _one_by_one(local, 30, none(local))
     moved = P[~(P[:, None] == local.T).all(axis=2).any(axis=1)]
     assert len(moved) > 20
     assert len(np.unique(moved, axis=0)) == len(moved)
 
 
-def test_a_candidate_that_crosses_takes_blocks_of_observations(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    local = draw(SQUARE)
+def test_a_candidate_that_crosses_takes_blocks_of_observations() -> None:
     crossing = {}
     for share in (0.0, 1.0):
-        monkeypatch.setattr(search, "CROSSED", share)
+        local = draw(SQUARE, crossed=share)
         P = _one_by_one(again(local, 3), 30, none(local))
         from_row = np.full((30, 2), -1)  # the observation that a block was taken from
         for m, group in enumerate(local.model.posterior.groups):

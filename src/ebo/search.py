@@ -29,8 +29,6 @@ Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy
 STARTS = 20  # observations of a leaf that candidates start from, or blocks that they cross with
-APART = 0.25  # share of candidates that start at the best of a region
-CROSSED = 0.2  # share of candidates that cross
 SHORTEST = 1e-2  # step, in parts of a leaf's side
 
 
@@ -85,7 +83,7 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     good, how many and how long are drawn for each, evenly on the scale of logarithms: no function
     is told in advance whether few bold moves or many small ones pay.
     """
-    model, leaf, rng = local.model, local.leaf, local.rng
+    model, leaf, settings, rng = local.model, local.leaf, local.settings, local.rng
     near = pending[np.all((pending >= leaf.lower) & (pending <= leaf.upper), axis=1)]
     moves = Moves(model.posterior, room=count + len(near))
     for x in model.to_leaf(near):
@@ -98,14 +96,14 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     for _ in range(count):
         x = local.uniform(1)[0]
         if len(best):
-            x = local.T[_good(apart if rng.random() < APART else best, rng)]
+            x = local.T[_good(apart if rng.random() < settings.apart else best, rng)]
         x = local.snap(x.clip(leaf.lower, leaf.upper)[None, :])[0]
         v = moves.whitened(model.to_leaf(x))
         movable = rng.permutation(len(groups))[: 1 + _log_uniform(len(groups), rng)]
-        reach, crossed = SHORTEST ** rng.random(), len(best) > 0 and rng.random() < CROSSED
-        for _ in range(local.settings.passes):
+        reach, crossed = SHORTEST ** rng.random(), rng.random() < settings.crossed
+        for _ in range(settings.passes):
             P = _steps(x, reach, local)
-            if crossed:
+            if crossed and len(best):
                 crossing.put_into(P, movable)
             P = local.snap(P)
             P[0] = x

@@ -45,6 +45,9 @@ class Settings:
         passes: times that every group (where `greedy`, every group that is to move) has its turn.
         greedy: candidates of a leaf one after the other, each from a good observation and knowing
             of those before; or all at once by combining the best blocks, and random ones.
+        apart: share of the candidates that start at the best observation of some region, the others
+            at one of the best of all; where `greedy`.
+        crossed: share of the candidates that try blocks of other observations; where `greedy`.
         candidates: how many times the batch size all leaves together propose.
         pay_by_rank: leaves propose in number by the rank of their best value, few leaves most; or
             by their volume and best value, as in the appendix.
@@ -74,6 +77,8 @@ class Settings:
     block_samples: int = 40
     passes: int = 2
     greedy: bool = True
+    apart: float = 0.25
+    crossed: float = 0.2
     candidates: float = 2.0
     pay_by_rank: bool = True
 
@@ -119,6 +124,8 @@ class Settings:
         _number("alpha", self.alpha, 1e-9, 1e9)
         _number("deviations", self.deviations, 0.0, 1e6)
         _number("candidates", self.candidates, 1.0, 1000.0)
+        _number("apart", self.apart, 0.0, 1.0)
+        _number("crossed", self.crossed, 0.0, 1.0)
         if self.noise is not None:
             _number("noise", self.noise, 1e-8, 1e6)
         if not isinstance(self.beta, tuple) or len(self.beta) != 2:
