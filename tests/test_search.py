@@ -18,10 +18,12 @@ from ebo.learn import Data, LeafModel, Structure, condition, draw_kernel, leaf_b
 from ebo.partition import Leaf
 from ebo.search import (
     MAXIMA,
+    PARENTS,
     STARTS,
     Local,
     _best_of_regions,
     _Crossing,
+    _leap,
     _log_uniform,
     _one_by_one,
     _top_and_random,
@@ -32,6 +34,7 @@ from ebo.settings import KERNELS, Settings
 from ebo.tilegp.kernel import Laplace, members
 from ebo.tilegp.model import TileGP
 from ebo.tilegp.posterior import Moves, Posterior
+from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
 SINGLE = 2e-3  # blocks are compared in single precision
@@ -544,3 +547,63 @@ def test_the_largest_random_number_is_within_the_range() -> None:
     edge = Edge(np.random.PCG64(0))
     for n in range(1, 2000):
         assert _log_uniform(n, edge) == n - 1
+
+
+def test_a_leap_goes_along_differences_of_good_observations_to_the_best_place() -> None:
+    """From a corner where nothing is known, by parents that differ along one line only."""
+    local = draw(SQUARE)
+    T = local.T.copy()
+    best = np.argsort(-local.u, kind="stable")
+    line = np.full(T.shape[1], 0.3) * np.array([1, -1] * (T.shape[1] // 2))
+    parents = best[:PARENTS]
+    T[parents] = 0.5 + np.linspace(-0.5, 0.5, len(parents))[:, None] * line
+    moves = Moves(local.model.posterior, room=0)
+    start = np.full(T.shape[1], 0.5)
+    x, v = _leap(start, best, moves, replace(local, T=T))
+    step = x - start
+    assert np.abs(step).max() > 0
+    np.testing.assert_allclose(step / step[0], line / line[0])
+    np.testing.assert_allclose(v, moves.whitened(local.model.to_leaf(x)), atol=1e-4)
+    mean, sd = local.model.posterior.predict(local.model.to_leaf(np.array([start, x])))
+    stayed, leaped = local.acquire(mean, sd)
+    assert leaped >= stayed
+
+
+def test_leaps_are_made_as_far_as_the_smooth_part_outweighs_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None where there is no smooth part, or where they are switched off."""
+    leaps = []
+
+    def count(x: Floats, *others: Any) -> tuple[Floats, Any]:
+        leaps.append(1)
+        return _leap(x, *others)
+
+    monkeypatch.setattr(search, "_leap", count)
+    local = draw(SQUARE)
+    assert local.model.posterior.smooth is None
+    _one_by_one(local, 20, none(local))
+    assert not leaps
+    model = local.model.posterior
+    rates = np.ones(local.T.shape[1])
+    for share, low, high in ((0.9, 25, 55), (0.6, 2, 20), (0.5, 0, 0)):
+        smooth = Smooth(share, rates, 0.01)
+        posterior = Posterior(
+            model.kernel, local_z(local), model.cuts, 0.01, model.T, local.model.y, smooth
+        )
+        smoothed = replace(local, model=replace(local.model, posterior=posterior))
+        leaps.clear()
+        _one_by_one(smoothed, 100, none(local))
+        assert low <= len(leaps) <= high
+    off = replace(smoothed, settings=replace(local.settings, leaping=0.0))
+    leaps.clear()
+    _one_by_one(off, 20, none(local))
+    assert not leaps
+
+
+def local_z(local: Local) -> NDArray[np.int64]:
+    """The groups of a leaf's model as numbers."""
+    z = np.empty(local.T.shape[1], dtype=np.int64)
+    for m, group in enumerate(local.model.posterior.groups):
+        z[group] = m
+    return z

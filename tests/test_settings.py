@@ -22,7 +22,7 @@ WHOLE = (
     "passes",
 )
 SWITCHES = ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank")
-NUMBERS = ("overlap", "alpha", "deviations", "candidates", "apart", "crossed", "noise")
+NUMBERS = ("overlap", "alpha", "deviations", "candidates", "apart", "crossed", "leaping", "noise")
 BAD: list[tuple[str, Any]] = [
     *((name, 0) for name in WHOLE if name != "sweeps"),
     *((name, value) for name in WHOLE for value in (-3, 2.0, 2.5, "5", None, True)),
@@ -32,6 +32,7 @@ BAD: list[tuple[str, Any]] = [
     ("overlap", 1.5),
     ("apart", 1.5),
     ("crossed", 1.5),
+    ("leaping", 1.5),
     ("alpha", 0.0),
     ("alpha", 1e10),
     ("candidates", 0.5),

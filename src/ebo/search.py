@@ -29,6 +29,7 @@ Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy
 STARTS = 20  # observations of a leaf that candidates start from, or blocks that they cross with
+PARENTS = 60  # observations whose differences are leaped by
 SHORTEST = 1e-2  # step, in parts of a leaf's side
 
 
@@ -81,7 +82,8 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
 
     Each starts at a good observation and moves some of its groups, by steps up to some length. How
     good, how many and how long are drawn for each, evenly on the scale of logarithms: no function
-    is told in advance whether few bold moves or many small ones pay.
+    is told in advance whether few bold moves or many small ones pay. Where the function is not
+    additive, some leap first: all groups at once.
     """
     model, leaf, settings, rng = local.model, local.leaf, local.settings, local.rng
     near = pending[np.all((pending >= leaf.lower) & (pending <= leaf.upper), axis=1)]
@@ -91,7 +93,10 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     best = np.argsort(-local.u, kind="stable")
     apart = _best_of_regions(local)
     crossing = _Crossing(local, moves)
-    groups = model.posterior.groups
+    groups, smooth = model.posterior.groups, model.posterior.smooth
+    leaping = 0.0
+    if smooth is not None and len(best):  # as far as the smooth part outweighs the additive one
+        leaping = settings.leaping * max(0.0, 2.0 * smooth.share - 1.0)
     found = []
     for _ in range(count):
         x = local.uniform(1)[0]
@@ -99,6 +104,8 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
             x = local.T[_good(apart if rng.random() < settings.apart else best, rng)]
         x = local.snap(x.clip(leaf.lower, leaf.upper)[None, :])[0]
         v = moves.whitened(model.to_leaf(x))
+        if rng.random() < leaping:
+            x, v = _leap(x, best, moves, local)
         movable = rng.permutation(len(groups))[: 1 + _log_uniform(len(groups), rng)]
         reach, crossed = SHORTEST ** rng.random(), rng.random() < settings.crossed
         for _ in range(settings.passes):
@@ -116,6 +123,22 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
         found.append(x)
         moves.add(model.to_leaf(x), v)
     return np.array(found)
+
+
+def _leap(x: Floats, best: Ints, moves: Moves, local: Local) -> tuple[Floats, Singles]:
+    """The best of points x + c (a - b), a and b good observations, c up to one; and its v.
+
+    It is the step of differential evolution: what good points differ by are directions that matter
+    together, whatever they are.
+    """
+    rng, leaf, count = local.rng, local.leaf, local.settings.block_samples
+    a, b = local.T[rng.choice(best[:PARENTS], (2, count))]
+    P = x + 10.0 ** (-2.0 * rng.random((count, 1))) * (a - b)
+    P = local.snap(P.clip(leaf.lower, leaf.upper))
+    P = np.concatenate([x[None, :], P])
+    mean, sd, whitened = moves.whole(local.model.to_leaf(P))
+    chosen = int(local.acquire(mean, sd).argmax())
+    return P[chosen], whitened[chosen]
 
 
 def _best_of_regions(local: Local) -> Ints:

@@ -48,6 +48,8 @@ class Settings:
         apart: share of the candidates that start at the best observation of some region, the others
             at one of the best of all; where `greedy`.
         crossed: share of the candidates that try blocks of other observations; where `greedy`.
+        leaping: most of the candidates, a share, that first move along a difference of two good
+            observations: so many where all is smooth, none where half is additive; where `greedy`.
         candidates: how many times the batch size all leaves together propose.
         pay_by_rank: leaves propose in number by the rank of their best value, few leaves most; or
             by their volume and best value, as in the appendix.
@@ -79,6 +81,7 @@ class Settings:
     greedy: bool = True
     apart: float = 0.25
     crossed: float = 0.2
+    leaping: float = 0.5
     candidates: float = 2.0
     pay_by_rank: bool = True
 
@@ -126,6 +129,7 @@ class Settings:
         _number("candidates", self.candidates, 1.0, 1000.0)
         _number("apart", self.apart, 0.0, 1.0)
         _number("crossed", self.crossed, 0.0, 1.0)
+        _number("leaping", self.leaping, 0.0, 1.0)
         if self.noise is not None:
             _number("noise", self.noise, 1e-8, 1e6)
         if not isinstance(self.beta, tuple) or len(self.beta) != 2:

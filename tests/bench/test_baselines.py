@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -362,3 +363,43 @@ def test_presets() -> None:
     assert baselines.options("pbo")["settings"]["fixed_partition"] is True
     assert baselines.options("ebo")["settings"] == ebo.Settings().as_dict()
     assert baselines.options("random") == baselines.options("some:other") == {}
+
+
+def test_changed_settings() -> None:
+    name = "ebo+smooth=False+candidates=1.5+kernel=hat+group_limit=None+beta=(1.0, 2.0)"
+    settings = ebo.Settings(
+        smooth=False, candidates=1.5, kernel="hat", group_limit=None, beta=(1.0, 2.0)
+    )
+    optimizer: Any = baselines.get(name)(box(), seed=1)
+    assert optimizer.settings == settings
+    assert baselines.options(name) == {"settings": settings.as_dict()}
+    assert baselines.options("ebo")["settings"] == ebo.Settings().as_dict()  # is as it was
+
+
+@pytest.mark.parametrize("name", ["ebo", "ebo-paper", "ebo-paper-push", "pbo"])
+def test_a_change_leaves_the_other_settings_of_a_preset(name: str) -> None:
+    before = baselines.options(name)["settings"]
+    after = baselines.options(f"{name}+acquisition=mes-gumbel+sweeps=3")["settings"]
+    assert after == {**before, "acquisition": "mes-gumbel", "sweeps": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("cem+smooth=False", "'cem' has none; give it without, or one of ebo, ebo-paper, ebo-pap"),
+        ("ebo:Optimizer+sweeps=2", "'ebo:Optimizer' has none; give it without"),
+        ("cen+smooth=False", "unknown method 'cen'; choose one of ebo"),
+        ("ebo+smoth=False", "unknown setting 'smoth' in 'ebo+smoth=False'; choose one of max_le"),
+        ("ebo+=False", "unknown setting ''"),
+        ("ebo+smooth", "'smooth' in 'ebo+smooth' is no change; give setting=value"),
+        ("ebo+", "'' in 'ebo+' is no change; give setting=value"),
+        ("ebo+smooth=maybe", "smooth is 'maybe'; give True or False"),
+        ("ebo+kernel=", "kernel is ''; choose one of tile-coding"),
+        ("ebo+kernel={[]}", "kernel is '{[]}'; choose one of tile-coding"),
+        ("ebo+candidates=0.5", "candidates is 0.5; give a number from 1"),
+    ],
+)
+def test_changes_that_make_no_sense(name: str, said: str) -> None:
+    for function in (baselines.get, baselines.options):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            function(name)

@@ -55,7 +55,11 @@ def bench_compare(
         str | None, typer.Option(help="Names, with commas between; your own as module:factory.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Names, with commas between; your own as module:factory.")
+        str | None,
+        typer.Option(
+            help="Names, with commas between; your own as module:factory, "
+            "other settings as ebo+smooth=False."
+        ),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each method on each problem.")

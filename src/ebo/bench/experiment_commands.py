@@ -1,4 +1,4 @@
-"""The commands `ebo bench NAME` of the paper's experiments."""
+"""The commands `ebo bench NAME` of the experiments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register(bench: typer.Typer) -> None:
     """Add a command for every experiment."""
     for name, title in EXPERIMENTS.items():
         help = f"{title}.\n\nExample: ebo bench {name} --scale smoke"
-        bench.command(name, help=help, rich_help_panel="The paper's experiments")(_command(name))
+        bench.command(name, help=help, rich_help_panel="Experiments")(_command(name))
 
 
 def _command(name: str) -> Any:

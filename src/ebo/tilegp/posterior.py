@@ -119,11 +119,15 @@ class Moves:
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
-        kappa = self._kappa(self._posterior.groups, x[None, :])
-        if self._smooth is not None:
-            kappa += self._smooth(x[None, :], np.arange(len(x)), self._length)
-        v: Singles = self._whiten(kappa)[0]
+        v: Singles = self.whole(x[None, :])[2][0]
         return v
+
+    def whole(self, P: Floats) -> tuple[Floats, Floats, Singles]:
+        """μ and σ, each (S,), and v, (S, n), of points."""
+        kappa = self._kappa(self._posterior.groups, P)
+        if self._smooth is not None:
+            kappa += self._smooth(P, np.arange(P.shape[1]), self._length)
+        return self._moments(self._whiten(kappa))
 
     def vary(self, m: int, v: Singles, P: Floats) -> tuple[Floats, Floats, Singles]:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
@@ -135,8 +139,7 @@ class Moves:
             kappa += self._smooth(P, group, self._length)
         part = self._whiten(kappa)
         part += v - part[0]
-        mean = part @ self._w[: self._length]
-        return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", part, part)), part
+        return self._moments(part)
 
     def component(self, m: int) -> Singles:
         """The posterior mean of group m's part of f at the observations, (n,)."""
@@ -169,6 +172,10 @@ class Moves:
         for group in groups:
             kappa += posterior.kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
         return (share * kappa).astype(np.float32)
+
+    def _moments(self, v: Singles) -> tuple[Floats, Floats, Singles]:
+        mean = v @ self._w[: self._length]
+        return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", v, v)), v
 
     def _whiten(self, kappa: Singles) -> Singles:
         n = self._length

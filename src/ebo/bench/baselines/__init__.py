@@ -9,10 +9,15 @@ A factory takes a space and the keyword arguments `seed`, `direction`, `upper_bo
 and `workers` of `ebo.Optimizer`; what it has no use for it leaves alone. A user's own comes by
 "module:factory". A new method is a file of its own with a subclass of `base.Baseline`, and a line
 below; nothing is imported before it is asked for.
+
+A method that has `Settings` may be named with changes of them behind it, each after a plus sign:
+"ebo+smooth=False+candidates=1.0+kernel=hat". A value is a Python literal, or else a string.
 """
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,21 +67,53 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Factory:
-    """A method by its name, or a user's own by "module:factory"."""
-    if name in METHODS:
-        target, given = METHODS[name]
-        return partial(imported(target), **given)
-    if ":" in name:
-        return imported(name)
-    raise ValueError(
-        f"unknown method {name!r}; choose one of {', '.join(names())}, or give 'module:factory'"
-    )
+    """A method by its name, with changed settings or without; a user's own by "module:factory"."""
+    target, given = _target_and_options(name)
+    return partial(imported(target), **given)
 
 
 def options(name: str) -> dict[str, Any]:
     """What sets a method apart from others of its class, in words and numbers."""
-    given = METHODS[name][1] if name in METHODS else {}
     return {
         key: value.as_dict() if isinstance(value, Settings) else value
-        for key, value in given.items()
+        for key, value in _target_and_options(name)[1].items()
     }
+
+
+def _target_and_options(name: str) -> tuple[str, dict[str, Any]]:
+    """The class or function behind a name, as "module:name", and what it is called with."""
+    method, *changes = name.split("+")
+    if method not in METHODS and ":" not in method:
+        raise ValueError(
+            f"unknown method {method!r}; choose one of {', '.join(names())}, or give "
+            f"'module:factory'"
+        )
+    target, given = METHODS.get(method, (method, {}))
+    if not changes:
+        return target, given
+    if "settings" not in given:
+        able = ", ".join(other for other, (_, has) in METHODS.items() if "settings" in has)
+        raise ValueError(
+            f"{name!r} changes settings, and {method!r} has none; give it without, or one of {able}"
+        )
+    settings: Settings = given["settings"]
+    known = settings.as_dict()
+    values = {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise ValueError(f"{change!r} in {name!r} is no change; give setting=value after a +")
+        if key not in known:
+            raise ValueError(
+                f"unknown setting {key!r} in {name!r}; choose one of {', '.join(known)}"
+            )
+        values[key] = _literal(value)
+    return target, {**given, "settings": replace(settings, **values)}
+
+
+def _literal(text: str) -> Any:
+    """What a Python literal says; the text itself where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):
+        return text

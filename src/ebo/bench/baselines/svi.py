@@ -54,6 +54,7 @@ class SparsePosterior(Posterior):
     def __init__(self, z: Ints, cuts: Floats, noise: float, Z: Floats, B: Floats, w: Floats):
         self.kernel, self.cuts, self.noise, self.T = Laplace(), cuts, noise, Z
         self.groups, self.inverse, self.w = members(z), B, w
+        self.smooth, self.group_share = None, 1.0 / len(self.groups)
 
 
 class SVI(Baseline):

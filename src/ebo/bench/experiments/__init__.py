@@ -1,4 +1,4 @@
-"""The paper's experiments, each a module of its own behind `ebo bench NAME`.
+"""The paper's experiments and two of our own, each a module behind `ebo bench NAME`.
 
 An experiment is a module with
 
@@ -7,11 +7,12 @@ An experiment is a module with
 `run(scale, seeds, notes)`         does it, and returns a dictionary that JSON can hold
 `tables(result)`                   what to print: by title, a list of rows by column
 `figures(result, folder)`          writes PNG files there, and returns them
-`claims(result)`                   what the paper says, and whether it came out here
+`claims(result)`                   what should hold, and whether it did; may be none
 =================================  ===============================================================
 
 `run` gets a `Notes` (`base.py`): a part that was noted is not done again, so that an interrupted
-run goes on where it stopped.
+run goes on where it stopped. The paper's are those before `ablation`; it and `robustness` ask what
+the choices of the default preset are worth.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ EXPERIMENTS = {
     "acquisition": "Block optimisation beside Add-GP-UCB and Add-MES",
     "push": "Robot pushing, 14 parameters",
     "rover": "Rover trajectories, 60 parameters",
+    "ablation": "The default preset with each of its mechanisms switched off in turn",
+    "robustness": "The default preset with each of its numbers halved and doubled",
 }
 
 

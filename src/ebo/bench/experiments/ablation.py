@@ -1,0 +1,43 @@
+"""`ebo bench ablation`: what each mechanism of the default preset is worth.
+
+Each is switched off in turn, all else equal. Not among them is what cannot be switched off by
+itself: without pooled learning there is no smooth part either, and one leaf for all observations
+would take too long; leaves of another size are in `robustness`. At the scale small a leaf takes
+all observations, so that how leaves are paid makes no difference; at paper it does.
+"""
+
+from __future__ import annotations
+
+from ebo.bench.experiments.base import Claim, Result, Rows
+from ebo.bench.experiments.changes import Scale, run, table
+from ebo.bench.experiments.race import figures
+
+__all__ = ["SCALES", "claims", "figures", "run", "tables"]
+
+SMOOTH = {"the smooth part of the kernel": "ebo+smooth=False"}
+CHANGES = {
+    **SMOOTH,
+    "groups of dimensions": "ebo+group_limit=1",
+    "candidates one after the other": "ebo+greedy=False",
+    "blocks of other observations": "ebo+crossed=0.0",
+    "starts apart": "ebo+apart=0.0",
+    "leaves paid by rank": "ebo+pay_by_rank=False",
+    "the filter": "ebo+candidates=1.0",
+    "the second pass": "ebo+passes=1",
+}
+PROBLEMS = ("rover60", "push14", "add50")
+SCALES = {
+    "smoke": Scale(("add10", "hartmann6"), SMOOTH, 1, 40, 2, 20),
+    "small": Scale(PROBLEMS, CHANGES, 1, 500, 3, 100),
+    "paper": Scale(PROBLEMS, CHANGES, 3, None, 20, 100),
+}
+
+
+def tables(result: Result) -> dict[str, Rows]:
+    """What is switched off, and what becomes of the best value without it."""
+    return table(result, "switched off", CHANGES)
+
+
+def claims(result: Result) -> list[Claim]:
+    """None: that a mechanism should help on every problem is not said anywhere."""
+    return []
