@@ -24,6 +24,7 @@ from ebo.learn import (
     Data,
     LeafModel,
     Structure,
+    _believed,
     _Scale,
     _simplest,
     _state,
@@ -430,11 +431,13 @@ def test_pooled_leaves_are_conditioned_with_the_shared_structure(kernel: str) ->
     leaves = cut(data)
     models, structure = run(data, leaves, [1, 2], STRUCTURE)
     once, each = np.random.SeedSequence(11).spawn(2)
-    shared = learn_pooled(data, STRUCTURE, np.random.default_rng(once), threads=1)
+    rng = np.random.default_rng(once)
+    shared = learn_pooled(data, STRUCTURE, rng, threads=1)
     assert_same_structure(structure, shared)
+    believed = _believed(shared, rng)
     seeds = each.spawn(len(leaves))
     for j, model in models.items():
-        by_hand = condition(data, leaves[j], shared, np.random.default_rng(seeds[j]))
+        by_hand = condition(data, leaves[j], believed, np.random.default_rng(seeds[j]))
         assert_same_model(model, by_hand)
 
 
@@ -520,6 +523,22 @@ def test_the_smooth_part_is_fitted_where_the_best_observation_is() -> None:
     without = learn_pooled(plain, first, np.random.default_rng(0), threads=1)
     assert without.smooth is None
     assert without.leaf_noise == without.noise
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+def test_the_smooth_part_is_believed_as_often_as_its_share_says(share: float) -> None:
+    data = observed(40, sweeps=0)
+    given = replace(STRUCTURE, smooth=Smooth(share, np.ones(DIMS), 0.05))
+    leaves = [Leaf(np.zeros(DIMS), np.ones(DIMS), np.arange(40))]
+    believed = 0
+    for seed in range(200):
+        streams = np.random.SeedSequence(seed), np.random.SeedSequence(1)
+        models, kept = learn(data, leaves, [0], given, streams=streams, map=map, threads=1)
+        assert kept is given  # what is learned is not forgotten
+        posterior = models[0].posterior
+        assert posterior.noise == (0.05 if posterior.smooth else STRUCTURE.noise)
+        believed += posterior.smooth is not None
+    assert abs(believed - 200 * share) < 25
 
 
 @pytest.mark.parametrize("preset", [Settings, Settings.paper])

@@ -17,7 +17,7 @@ T, u       (n, F), (n)  observations in the unit cube, standardised values
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,14 +138,15 @@ def learn(
     seeds = streams[1].spawn(len(leaves))
     settings = data.settings
     if settings.pooled or not settings.sweeps:
+        rng = np.random.default_rng(streams[0])
         if settings.sweeps:
-            rng = np.random.default_rng(streams[0])
             learned = learn_pooled(data, structure, rng, threads)
         else:
             learned = structure or _simplest(settings, data.T.shape[1])
+        believed = _believed(learned, rng)
 
         def conditioned(j: int) -> LeafModel:
-            return condition(data, leaves[j], learned, np.random.default_rng(seeds[j]))
+            return condition(data, leaves[j], believed, np.random.default_rng(seeds[j]))
 
         return dict(zip(wanted, map(conditioned, wanted), strict=True)), learned
 
@@ -201,6 +202,17 @@ def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) ->
     T, u = data.T[near], data.u[near]
     additive = limit_of(data.settings, data.categorical).gram(T, T, z, density)
     return fit_smooth(additive, T, _Scale.of(u).apply(u), data.categorical, before)
+
+
+def _believed(structure: Structure, rng: np.random.Generator) -> Structure:
+    """The structure for one iteration: as often as its share says, with the smooth part.
+
+    The mixture is the better model close to the best observations, and knows it; the additive one
+    alone dares to cross what is good in places far apart. Neither finds what the other does.
+    """
+    if structure.smooth is None or rng.random() < structure.smooth.share:
+        return structure
+    return replace(structure, smooth=None)
 
 
 def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
