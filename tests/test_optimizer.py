@@ -539,6 +539,7 @@ def test_structure(space: Space, settings: Settings) -> None:
         assert np.isnan(learned.certainty[~space.free]).all()
         assert np.isnan(learned.certainty[:, ~space.free]).all()
         assert 0 < learned.noise <= 1
+        assert learned.additive == 1 if settings is PAPER else 0 < learned.additive < 1
         assert optimizer.history[-1].groups == len(learned.groups)
         assert optimizer.history[-1].noise == learned.noise
 

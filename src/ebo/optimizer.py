@@ -63,12 +63,15 @@ class Learned:
         that its range falls into.
     certainty: (D, D), how often two parameters were in one group while learning; NaN for fixed.
     noise: variance of the noise, in parts of that of the function.
+    additive: share of the function's variance that the groups account for; the rest goes to a
+        smooth part of all parameters together.
     """
 
     groups: tuple[tuple[str, ...], ...]
     cuts: dict[str, float]
     certainty: Floats
     noise: float
+    additive: float
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,7 @@ class Optimizer:
             cuts=dict(zip(names, structure.density.tolist(), strict=True)),
             certainty=certainty,
             noise=structure.leaf_noise,
+            additive=1.0 if structure.smooth is None else 1.0 - structure.smooth.share,
         )
 
     def ask(self, n: int) -> Floats:
