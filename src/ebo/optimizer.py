@@ -36,6 +36,7 @@ from ebo.tilegp.leaves import Map
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+PIECE = 50  # candidates of a leaf that know of each other
 TOP = 20  # observations of a leaf at which the maximum is guessed
 
 
@@ -213,7 +214,8 @@ class Optimizer:
         pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
             leaves = self._partition(T, np.random.default_rng(cutting))
-            paid = self._budget(leaves, u, int(np.ceil(settings.candidates * n)))
+            total = int(np.ceil(settings.candidates * n))
+            paid = self._budget(leaves, u, total)
             clock.stop("partition")
             models, structure = learn(
                 Data(T, u, space.categorical, settings),
@@ -226,15 +228,17 @@ class Optimizer:
             )
             clock.stop("learn")
             goal = self._goal(list(models.values()), u, outcome)
-            seeds = searching.spawn(len(leaves))
+            most = PIECE if settings.greedy else total  # the paper's heuristic is of a whole leaf
+            pieces = [(j, count) for j in models for count in _pieces(int(paid[j]), most)]
+            seeds = searching.spawn(len(pieces))
 
-            def search(j: int) -> Candidates:
-                leaf, rng = leaves[j], np.random.default_rng(seeds[j])
-                rows = leaf.rows
+            def search(i: int) -> Candidates:
+                (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
+                leaf, rows = leaves[j], leaves[j].rows
                 local = Local(models[j], leaf, T[rows], u[rows], goal, settings, space.snap, rng)
-                return propose(local, int(paid[j]), pending)
+                return propose(local, count, pending)
 
-            found = list(map_leaves(search, models))
+            found = list(map_leaves(search, range(len(pieces))))
             clock.stop("search")
             X = self._filter(found, n, structure, pending)
         X = self._data.complete(X, n, np.random.default_rng(completing))
@@ -320,6 +324,12 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[stage] = now - self._last
         self._last = now
+
+
+def _pieces(count: int, most: int) -> list[int]:
+    """Equal pieces of at most so many candidates, so that a leaf that has most does not hold up."""
+    parts = -(-count // most)
+    return [len(part) for part in np.array_split(np.empty(count), parts)]
 
 
 @contextmanager
