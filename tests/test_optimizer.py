@@ -11,6 +11,7 @@ import pytest
 import ebo
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import ACQUISITIONS
+from ebo.optimizer import PIECE, _pieces
 from ebo.settings import KERNELS
 from ebo.tilegp.box import Floats
 
@@ -704,3 +705,21 @@ def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(settings: Setti
     second.tell(first.X[order], first.y[order])
     second.restore(first.state, first.pending)
     np.testing.assert_array_equal(second.ask(8), first.ask(8))
+
+
+@pytest.mark.parametrize(("count", "pieces"), [(1, [1]), (50, [50]), (51, [26, 25])])
+def test_candidates_of_a_leaf_in_pieces(count: int, pieces: list[int]) -> None:
+    assert _pieces(count, 50) == pieces
+
+
+def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers() -> None:
+    """One leaf, four pieces: each knows its own candidates only, whoever searches it."""
+    batches = []
+    for workers in (1, 3):
+        optimizer = Optimizer(SQUARE, workers=workers)
+        X = optimizer.ask(40)
+        optimizer.tell(X, bumps(SQUARE, X))
+        batches.append(optimizer.ask(2 * PIECE))
+        assert optimizer.history[-1].leaves == 1
+    np.testing.assert_array_equal(batches[0], batches[1])
+    assert len(np.unique(batches[0], axis=0)) == 2 * PIECE
