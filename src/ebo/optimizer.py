@@ -37,6 +37,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PIECE = 50  # candidates of a leaf that know of each other
+HOPELESS = -5.0  # standardised value below which models need not tell how bad it is
 TOP = 20  # observations of a leaf at which the maximum is guessed
 
 
@@ -218,7 +219,7 @@ class Optimizer:
             paid = self._budget(leaves, u, total)
             clock.stop("partition")
             models, structure = learn(
-                Data(T, u, space.categorical, settings),
+                Data(T, np.maximum(u, HOPELESS), space.categorical, settings),
                 leaves,
                 np.flatnonzero(paid).tolist(),
                 self._state.structure,
