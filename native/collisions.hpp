@@ -1,6 +1,5 @@
 // On how many layers two points share the cell, for many pairs of points.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,7 +19,7 @@ inline void count_collisions(const uint16_t* a, const uint16_t* b, int32_t* coun
     for (size_t j = 0; j < columns; ++j) {
       uint16_t count = 0;  // layers are fewer than 2^16
       for (size_t begin = 0; begin < layers; begin += SOME) {
-        const size_t some = std::min(SOME, layers - begin);
+        const size_t some = layers - begin < SOME ? layers - begin : SOME;
         const uint16_t* first = a + i * layers + begin;
         const uint16_t* second = b + j * layers + begin;
         for (size_t l = 0; l < some; ++l) differ[l] = first[l] ^ second[l];

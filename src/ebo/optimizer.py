@@ -330,7 +330,7 @@ class _Clock:
 def _pieces(count: int, most: int) -> list[int]:
     """Equal pieces of at most so many candidates, so that a leaf that has most does not hold up."""
     parts = -(-count // most)
-    return [len(part) for part in np.array_split(np.empty(count), parts)]
+    return [count // parts + (i < count % parts) for i in range(parts)]
 
 
 @contextmanager

@@ -54,7 +54,8 @@ def test_numbers_are_halved_and_doubled_but_not_below_1() -> None:
 
 def test_scales_can_be_run() -> None:
     for scale in (*ablation.SCALES.values(), *robustness.SCALES.values()):
-        Plan(scale.problems, ("ebo", *scale.changes.values()))
+        plan = Plan(scale.problems, ("ebo", *scale.changes.values()), seeds=1)
+        assert len(plan.tasks()) == len(scale.problems) * (1 + len(scale.changes))
 
 
 def test_a_table_of_several_seeds() -> None:

@@ -95,7 +95,7 @@ def fit(
 
     F = T.shape[1]
     if start is None:
-        theta = np.concatenate([np.full(F, -np.log(LENGTH)), [0.0, np.log(NOISE)]])
+        theta, _ = _prior(F)
     else:
         odds = start.share / (1.0 - start.share)
         theta = np.concatenate([np.log(start.rates), np.log([odds, start.noise])])
@@ -145,7 +145,12 @@ def objective(
             gradient[d] = rates[d] ** 2 * np.sum(by_log[apart])
     gradient[F] = share * (1.0 - share) * np.sum(by_K * (smooth - additive))
     gradient[F + 1] = noise * np.trace(by_K)
-    centre = np.concatenate([np.full(F, -np.log(LENGTH)), [0.0, np.log(NOISE)]])
-    width = np.concatenate([np.ones(F), [3.0, 3.0]])
+    centre, width = _prior(F)
     off = (theta - centre) / width
     return value + 0.5 * float(off @ off), gradient + off / width
+
+
+def _prior(F: int) -> tuple[Floats, Floats]:
+    """Centre and deviation of θ before anything is known."""
+    centre = np.concatenate([np.full(F, -np.log(LENGTH)), [0.0, np.log(NOISE)]])
+    return centre, np.concatenate([np.ones(F), [3.0, 3.0]])

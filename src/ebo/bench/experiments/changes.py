@@ -9,7 +9,6 @@ that are another function for every seed, such as add50, that is also the deviat
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from ebo.bench import compare
 from ebo.bench.experiments.base import Notes, Result, Rows
+from ebo.bench.experiments.race import compared
 
 DEFAULT = "ebo"
 Changes = dict[str, str]  # by words, the method's name
@@ -35,7 +35,7 @@ class Scale:
 
 
 def run(scale: Scale, seeds: int, notes: Notes) -> Result:
-    """The comparison, as `ebo bench compare` does it; runs side by side on all cores."""
+    """The default and its changes on the problems."""
     plan = compare.Plan(
         problems=scale.problems,
         methods=(DEFAULT, *scale.changes.values()),
@@ -44,12 +44,7 @@ def run(scale: Scale, seeds: int, notes: Notes) -> Result:
         batches=scale.batches,
         batch_size=scale.batch_size,
     )
-    return compare.run(
-        plan,
-        notes.folder,
-        lambda done, text: notes.say(text),
-        jobs=min(os.cpu_count() or 1, len(plan.tasks())),
-    )
+    return compared(plan, notes)
 
 
 def table(result: Result, head: str, changes: Changes) -> dict[str, Rows]:

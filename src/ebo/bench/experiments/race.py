@@ -27,7 +27,7 @@ class Race:
 
 
 def run(scale: Race, seeds: int, notes: Notes) -> Result:
-    """The comparison, as `ebo bench compare` does it; runs side by side on all cores."""
+    """The comparison of one problem."""
     plan = compare.Plan(
         problems=(scale.problem,),
         methods=scale.methods,
@@ -36,6 +36,11 @@ def run(scale: Race, seeds: int, notes: Notes) -> Result:
         batches=scale.batches,
         batch_size=scale.batch_size,
     )
+    return compared(plan, notes)
+
+
+def compared(plan: compare.Plan, notes: Notes) -> Result:
+    """A comparison, as `ebo bench compare` does it; runs side by side on all cores."""
     return compare.run(
         plan,
         notes.folder,
