@@ -204,7 +204,7 @@ def voice(width: Sequence[float], z: Sequence[int], cuts: Any, noise: float = 0.
     dims = len(width)
     nothing = np.empty((0, dims)), np.empty(0)
     posterior = Posterior(Laplace(), np.zeros(dims, dtype=np.int64), np.ones(dims), 0.1, *nothing)
-    model = LeafModel(posterior, nothing[1], np.zeros(dims), np.asarray(width), 0.0, 1.0)
+    model = LeafModel(posterior, *nothing, np.zeros(dims), np.asarray(width), 0.0, 1.0)
     return model, State(np.asarray(z), np.asarray(cuts), noise)
 
 
@@ -342,6 +342,10 @@ def test_condition_is_a_posterior_made_by_hand(
     given = replace(STRUCTURE, smooth=smooth)
     model = condition(data, leaf, given, np.random.default_rng(4))
     drawn = draw_kernel(data.settings, SPACE.categorical, np.random.default_rng(4))
+    if smooth is not None and rows:  # and the nearest to the best, to 25 in all
+        best = data.T[max(rows, key=lambda i: data.u[i])]
+        outside = sorted(set(range(60)) - set(rows), key=lambda i: np.linalg.norm(data.T[i] - best))
+        rows = rows + outside[: max(0, 25 - len(rows))]
     u, n = data.u[rows], len(rows)
     mean = u.sum() / (n + 4)
     deviation = np.sqrt((np.sum((u - mean) ** 2) + 4) / (n + 4))
@@ -359,6 +363,7 @@ def test_condition_is_a_posterior_made_by_hand(
     np.testing.assert_allclose(deviations, scale * deviation * sd, rtol=1e-10)
     np.testing.assert_array_equal(model.to_leaf(P), P)
     np.testing.assert_allclose(model.y, y / scale)
+    np.testing.assert_array_equal(model.T, T)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -422,7 +427,8 @@ def test_wanted_leaves_and_no_others_have_models(kernel: str, pooled: bool) -> N
         for j in wanted:
             assert_same_model(models[j], every[j])
     for j, leaf in enumerate(leaves):
-        np.testing.assert_array_equal(every[j].posterior.T, every[j].to_leaf(data.T[leaf.rows]))
+        np.testing.assert_array_equal(every[j].T[: len(leaf.rows)], data.T[leaf.rows])
+        np.testing.assert_array_equal(every[j].posterior.T, every[j].to_leaf(every[j].T))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

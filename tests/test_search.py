@@ -26,6 +26,7 @@ from ebo.search import (
     _leap,
     _log_uniform,
     _one_by_one,
+    _steps,
     _top_and_random,
     _with_maxima,
     propose,
@@ -91,7 +92,7 @@ def draw(
     kernel = draw_kernel(settings, space.categorical, rng)
     z, cuts = np.arange(dims) // 2, rng.integers(2, 6, dims)
     posterior = Posterior(kernel, z, cuts, noise, (T - low) / (high - low), y)
-    model = LeafModel(posterior, y, low, high - low, mean=0.3, scale=1.7)
+    model = LeafModel(posterior, T, y, low, high - low, mean=0.3, scale=1.7)
     u = 0.3 + 1.7 * y
     best = float(u.max(initial=0.0))
     goal = Goal(best, best + 0.5, maxima=best + np.array([0.3, 0.9]))
@@ -498,7 +499,7 @@ def test_almost_no_noise_and_observations_that_repeat() -> None:
     T = np.repeat(local.T, 60, axis=0)
     y = np.full(60, float(local.model.y[0]))
     posterior = Posterior(Laplace(space.categorical), np.arange(2), np.ones(2), 1e-8, T, y)
-    model = replace(local.model, posterior=posterior, y=y)
+    model = replace(local.model, posterior=posterior, T=T, y=y)
     for acquisition in ACQUISITIONS:
         settings = Settings(acquisition=acquisition)
         here = again(local, 0, model=model, T=T, u=np.repeat(local.u, 60), settings=settings)
@@ -584,21 +585,48 @@ def test_leaps_are_made_as_far_as_the_smooth_part_outweighs_the_other(
     assert local.model.posterior.smooth is None
     _one_by_one(local, 20, none(local))
     assert not leaps
-    model = local.model.posterior
-    rates = np.ones(local.T.shape[1])
     for share, low, high in ((0.9, 25, 55), (0.6, 2, 20), (0.5, 0, 0)):
-        smooth = Smooth(share, rates, 0.01)
-        posterior = Posterior(
-            model.kernel, local_z(local), model.cuts, 0.01, model.T, local.model.y, smooth
-        )
-        smoothed = replace(local, model=replace(local.model, posterior=posterior))
         leaps.clear()
-        _one_by_one(smoothed, 100, none(local))
+        _one_by_one(with_smooth(local, share), 100, none(local))
         assert low <= len(leaps) <= high
-    off = replace(smoothed, settings=replace(local.settings, leaping=0.0))
+    off = replace(with_smooth(local, 0.9), settings=replace(local.settings, leaping=0.0))
     leaps.clear()
     _one_by_one(off, 20, none(local))
     assert not leaps
+
+
+def test_with_a_smooth_part_a_long_reach_means_long_steps() -> None:
+    local = draw(SQUARE)
+    x = np.full(4, 0.5)
+    for reach in (0.2, 0.02):
+        shortest = {}
+        for name, each in (("additive", local), ("smooth", with_smooth(local, 0.9))):
+            steps = np.concatenate([_steps(x, reach, each) - x for _ in range(50)])
+            length = np.sqrt(np.mean(steps**2, axis=1))
+            assert reach / 2 < length.max() < 3 * reach
+            shortest[name] = np.quantile(length, 0.05)
+        assert shortest["additive"] < reach / 20
+        assert reach / 10 < shortest["smooth"] < reach / 2
+
+
+def test_a_model_may_know_of_more_than_the_leaf_holds() -> None:
+    """Candidates start from observations of the leaf, and cross with all that the model has."""
+    whole = with_smooth(draw(SQUARE, n=60, crossed=1.0), 0.4)
+    inside = replace(whole, T=whole.T[:5], u=whole.u[:5])
+    P = _one_by_one(inside, 40, none(inside))
+    taken = set[int]()
+    for group in inside.model.posterior.groups:
+        equal = (P[:, None, group] == inside.model.T[None, :, group]).all(axis=2)
+        taken |= set(equal.argmax(axis=1)[equal.any(axis=1)].tolist())
+    assert max(taken) >= 5
+
+
+def with_smooth(local: Local, share: float) -> Local:
+    """The same with a smooth part of the model's kernel."""
+    model, smooth = local.model, Smooth(share, np.ones(local.T.shape[1]), 0.01)
+    old = model.posterior
+    posterior = Posterior(old.kernel, local_z(local), old.cuts, 0.01, old.T, model.y, smooth)
+    return replace(local, model=replace(model, posterior=posterior))
 
 
 def local_z(local: Local) -> NDArray[np.int64]:

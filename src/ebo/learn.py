@@ -77,7 +77,8 @@ class LeafModel:
     """The posterior of a leaf, with the way from the unit cube and standardised values to it."""
 
     posterior: Posterior
-    y: Floats  # the observations, in the model's scale
+    T: Floats  # the observations, in the unit cube
+    y: Floats  # their values, in the model's scale
     lower: Floats
     width: Floats
     mean: float
@@ -216,8 +217,14 @@ def _believed(structure: Structure, rng: np.random.Generator) -> Structure:
 
 
 def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
-    """Condition a leaf on its observations, with the structure that all share."""
-    T, u, dims = data.T[leaf.rows], data.u[leaf.rows], data.T.shape[1]
+    """Condition a leaf on its observations, with the structure that all share.
+
+    A smooth part does not care for boxes: with it, the model also knows of observations outside.
+    """
+    rows = leaf.rows
+    if structure.smooth is not None:
+        rows = _with_neighbours(data, rows)
+    T, u, dims = data.T[rows], data.u[rows], data.T.shape[1]
     scale = _Scale.of(u)
     kernel = draw_kernel(data.settings, data.categorical, rng)
     cuts = structure.density if isinstance(kernel, Limit) else np.rint(structure.density)
@@ -226,7 +233,17 @@ def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Gener
     posterior = Posterior(kernel, structure.z, cuts, noise, T, y, structure.smooth)
     c = posterior.fit_scale(SHRINKAGE)
     lower, width = np.zeros(dims), np.ones(dims)
-    return LeafModel(posterior, y / c, lower, width, scale.mean, c * scale.deviation)
+    return LeafModel(posterior, T, y / c, lower, width, scale.mean, c * scale.deviation)
+
+
+def _with_neighbours(data: Data, rows: Ints) -> Ints:
+    """The rows, and those nearest to the best of them, up to the size of a leaf."""
+    missing = min(data.settings.leaf_size, len(data.u)) - len(rows)
+    if missing <= 0 or not len(rows):
+        return rows
+    apart = np.sum((data.T - data.T[rows[data.u[rows].argmax()]]) ** 2, axis=1)
+    apart[rows] = np.inf
+    return np.concatenate([rows, np.argsort(apart, kind="stable")[:missing]])
 
 
 def learn_leaf(
@@ -246,7 +263,7 @@ def learn_leaf(
         [(T, y)], box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, widths=width
     )
     posterior = Posterior(kernel, state.z, state.cuts, state.noise, box.to_unit(T), y)
-    return LeafModel(posterior, y, lower, width, scale.mean, scale.deviation), state
+    return LeafModel(posterior, T, y, lower, width, scale.mean, scale.deviation), state
 
 
 def synchronise(results: Sequence[tuple[LeafModel, State]], settings: Settings) -> Structure:

@@ -31,6 +31,7 @@ MAXIMA = 10  # samples of the maximum, for max-value entropy
 STARTS = 20  # observations of a leaf that candidates start from, or blocks that they cross with
 PARENTS = 60  # observations whose differences are leaped by
 SHORTEST = 1e-2  # step, in parts of a leaf's side
+NARROW = 0.3  # the shortest of a candidate's steps over its longest, with a smooth part
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,14 @@ def _best_of_regions(local: Local) -> Ints:
 
 
 def _steps(x: Floats, reach: float, local: Local) -> Floats:
-    """Points whose blocks x may take: steps from it in all directions, up to the reach."""
+    """Points whose blocks x may take: steps from it in all directions, up to the reach.
+
+    A smooth part is sure of short steps and shy of long ones. So that a candidate of long reach is
+    one, it has no short steps to choose; without, crossing is what goes far.
+    """
     rng, leaf, count = local.rng, local.leaf, 1 + local.settings.block_samples
-    length = reach * SHORTEST ** rng.random((count, 1))
+    least = SHORTEST if local.model.posterior.smooth is None else NARROW
+    length = reach * least ** rng.random((count, 1))
     P = x + length * (leaf.upper - leaf.lower) * rng.standard_normal((count, len(x)))
     return P.clip(leaf.lower, leaf.upper)
 
@@ -183,7 +189,7 @@ class _Crossing:
                 self._order[m] = np.argsort(-self._moves.component(m), kind="stable")
             group = local.model.posterior.groups[m]
             rows = [_good(self._order[m], local.rng) for _ in range(1, quarter)]
-            P[1:quarter, group] = local.T[np.ix_(rows, group)].clip(
+            P[1:quarter, group] = local.model.T[np.ix_(rows, group)].clip(
                 local.leaf.lower[group], local.leaf.upper[group]
             )
 

@@ -18,7 +18,8 @@ class Settings:
 
     Partition (Alg. 3):
         max_leaves: N_p, most leaves.
-        leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum.
+        leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum;
+            but a model with a smooth part knows of so many, the nearest from outside if need be.
         overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
         fixed_partition: draw one partition and keep it (the paper's baseline PBO).
     Model (Alg. 2):
@@ -56,7 +57,7 @@ class Settings:
     """
 
     max_leaves: int = 1000
-    leaf_size: int = 800
+    leaf_size: int = 500
     overlap: float = 0.0
     fixed_partition: bool = False
 

@@ -147,7 +147,8 @@ class SVI(Baseline):
         cuts = np.full(self.dims, 1.0 / ell)
         posterior = SparsePosterior(z, cuts, noise / variance, T[rows], *process.whitener())
         zeros, ones = np.zeros(self.dims), np.ones(self.dims)
-        return z, LeafModel(posterior, u[rows] - mean, zeros, ones, mean, float(np.sqrt(variance)))
+        scale = float(np.sqrt(variance))
+        return z, LeafModel(posterior, T[rows], u[rows] - mean, zeros, ones, mean, scale)
 
     def _start(self, groups: int) -> Floats:
         """Kernel parameters to begin with."""
