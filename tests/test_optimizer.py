@@ -488,6 +488,13 @@ def test_a_bound_is_mirrored_too(settings: Settings) -> None:
     assert not np.array_equal(up, trajectory(settings=settings, upper_bound=99.0))
 
 
+def test_the_default_does_without_a_bound() -> None:
+    """Expected improvement needs none, so that a wrong one does no harm."""
+    without = trajectory()
+    for bound in (2.5, 99.0, -99.0):
+        np.testing.assert_array_equal(trajectory(upper_bound=bound), without)
+
+
 # What is known.
 
 
