@@ -17,6 +17,7 @@ from ebo.bench import compare
 from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.uniform import Random
 from ebo.bench.compare import Plan, Record, Task
+from ebo.bench.compare_command import command as told
 from ebo.bench.compare_command import register
 from ebo.bench.compare_figure import figure
 from ebo.bench.problems import Problem
@@ -386,6 +387,14 @@ def test_the_scale_is_for_what_is_not_said(tmp_path: Path) -> None:
     assert found["problems"]["branin"]["initial"] == 40
     said = "--problems branin --methods random,cem --seeds 1 --initial 40 --batches 2"
     assert found["command"] == f"ebo bench compare {said} --batch-size 20"
+
+
+def test_the_command_that_is_told_says_all_that_the_scale_would_have_chosen(tmp_path: Path) -> None:
+    (tmp_path / "boxes.csv").write_text("0.5,0.5\n")
+    plan = compare.Plan(("rover60",), ("cem",), obstacles=str(tmp_path / "boxes.csv"))
+    sizes = "--seeds 3 --batches 40 --batch-size 100"
+    chosen = "--problems rover60 --methods cem"
+    assert told(plan) == f"ebo bench compare {chosen} {sizes} --obstacles boxes.csv"
 
 
 def test_compare_at_smoke(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def command(plan: Plan) -> str:
         value = getattr(plan, field.name)
         if field.name == "upper_bound":
             words += [] if value else ["--no-upper-bound"]
-        elif value != field.default:
+        elif value:
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             if field.name == "obstacles":
                 text = Path(text).name  # where it lies is the machine's own affair
