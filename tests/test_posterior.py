@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ebo.tilegp import posterior
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Kernel, Laplace
@@ -62,12 +61,6 @@ class Case:
         cross, prior = self.gram(P, T), self.gram(P, P)
         inverse = np.linalg.inv(K)
         return cross @ inverse @ y, prior - cross @ inverse @ cross.T
-
-
-@pytest.fixture(autouse=True, params=[posterior.STRIP, 4], ids=["whole", "in strips"])
-def triangles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the sizes here need one strip or several."""
-    monkeypatch.setattr(posterior, "STRIP", request.param)
 
 
 def draw(family: str, n: int, seed: int, per_layer: bool = False) -> Case:

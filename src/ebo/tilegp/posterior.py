@@ -19,8 +19,6 @@ v          (n,)         R⁻¹ κ_n of one point
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
@@ -33,7 +31,6 @@ Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less
-STRIP = 128  # rows at a time of a lower triangle, so that little is done above the diagonal
 
 
 class Posterior:
@@ -56,9 +53,7 @@ class Posterior:
         self.smooth = smooth
         self.groups = members(z)
         self.group_share = (1.0 if smooth is None else 1.0 - smooth.share) / len(self.groups)
-        covariance = np.zeros((len(T), len(T)))
-        for a, b in _strips(len(T)):  # only the lower triangle is read
-            covariance[a:b, :b] = self.kappa(T[a:b], T[:b])
+        covariance = self.kappa(T, T)
         covariance[np.diag_indices(len(T))] += noise
         root = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
         identity = np.eye(len(T))
@@ -183,15 +178,9 @@ class Moves:
         return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", v, v)), v
 
     def _whiten(self, kappa: Singles) -> Singles:
-        whitened = np.empty_like(kappa)
-        for a, b in _strips(self._length):
-            np.matmul(kappa[:, :b], self._inverse[a:b, :b].T, out=whitened[:, a:b])
+        n = self._length
+        whitened: Singles = kappa @ self._inverse[:n, :n].T
         return whitened
-
-
-def _strips(n: int) -> Iterator[tuple[int, int]]:
-    """The rows of a triangle in strips, first and last plus one."""
-    return ((a, min(a + STRIP, n)) for a in range(0, n, STRIP))
 
 
 def _deviation(square: Floats | Singles) -> Floats:
