@@ -198,8 +198,7 @@ def learn_pooled(
 
 def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) -> Smooth:
     """The smooth part beside an additive one, on the observations nearest to the best."""
-    apart = np.sum((data.T - data.T[data.u.argmax()]) ** 2, axis=1)
-    near = np.argsort(apart, kind="stable")[:SMOOTH_FROM]
+    near = _by_distance(data.T, int(data.u.argmax()))[:SMOOTH_FROM]
     T, u = data.T[near], data.u[near]
     additive = limit_of(data.settings, data.categorical).gram(T, T, z, density)
     return fit_smooth(additive, T, _Scale.of(u).apply(u), data.categorical, before)
@@ -238,12 +237,18 @@ def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Gener
 
 def _with_neighbours(data: Data, rows: Ints) -> Ints:
     """The rows, and those nearest to the best of them, up to the size of a leaf."""
-    missing = min(data.settings.leaf_size, len(data.u)) - len(rows)
+    missing = data.settings.leaf_size - len(rows)
     if missing <= 0 or not len(rows):
         return rows
-    apart = np.sum((data.T - data.T[rows[data.u[rows].argmax()]]) ** 2, axis=1)
-    apart[rows] = np.inf
-    return np.concatenate([rows, np.argsort(apart, kind="stable")[:missing]])
+    near = _by_distance(data.T, int(rows[data.u[rows].argmax()]))
+    outside = np.ones(len(near), dtype=np.bool_)
+    outside[rows] = False
+    return np.concatenate([rows, near[outside[near]][:missing]])
+
+
+def _by_distance(T: Floats, row: int) -> Ints:
+    """All rows, the nearest to one of them first."""
+    return np.argsort(np.sum((T - T[row]) ** 2, axis=1), kind="stable")
 
 
 def learn_leaf(
