@@ -6,6 +6,7 @@
 #include "likelihood.hpp"
 #include "limits.hpp"
 #include "separations.hpp"
+#include "triangle.hpp"
 
 #define EBO_PASTE(a, b) a##b
 #define EBO_TABLE(isa) EBO_PASTE(kernels_, isa)
@@ -32,6 +33,7 @@ const Kernels EBO_TABLE(EBO_ISA) = {
     add_similarity,
     add_square_distance,
     matern,
+    whiten,
     count_collisions,
 };
 

@@ -74,6 +74,16 @@ struct LimitPoints {
   size_t columns, stride;      // used, and from one dimension to the next
 };
 
+// A triangle to be multiplied with many points, in single precision. Above its diagonal are zeros.
+struct Triangle {
+  size_t n, stride;      // rows and columns, and from one row to the next
+  const float* inverse;  // R^-1 [n][stride]
+  const float* w;        // R^-1 y [n]
+  const float* base;     // [n], the same for all points
+  size_t points, lanes;  // and these rounded up to whole vectors of any instruction set
+  const float* kappa;    // [point][n]
+};
+
 struct Kernels {
   const char* name;
   Shape interleaved;  // one lane per candidate: small blocks
@@ -131,6 +141,10 @@ struct Kernels {
   void (*add_square_distance)(const LimitPoints& points, const float* p, const int64_t* group,
                               size_t dims, float* square);
   void (*matern)(const float* square, size_t columns, float scale, float* row);
+
+  // v = base + inverse kappa, [n][lane], and of each point v . w and v . v, [lane];
+  // work: 48 n.
+  void (*whiten)(const Triangle& triangle, float* work, float* v, float* mean, float* square);
 
   // Layers on which points share the cell: a [dim][point][layer], b -> counts [point][point].
   void (*count_collisions)(const uint16_t* a, const uint16_t* b, int32_t* counts, size_t dims,

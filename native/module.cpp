@@ -23,6 +23,8 @@ using Rates = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cp
 using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Cells = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
+constexpr size_t LANES = 16;  // floats in the widest vector
+
 std::vector<const Kernels*> supported() {
   std::vector<const Kernels*> found;
 #ifdef EBO_X86
@@ -197,6 +199,30 @@ NB_MODULE(native, m) {
       "P"_a, "T"_a, "columns"_a, "group"_a, "rates"_a, "categorical"_a, "scale"_a,
       "A Matern 5/2 kernel of all dimensions, times scale, between T (dims, columns) and the point "
       "P[0] with a group of its dimensions taken from the points P (rows, dims).");
+  m.def(
+      "whiten",
+      [](Floats kappa, Floats inverse, Rates w, Rates base) {
+        const size_t points = kappa.shape(0), n = kappa.shape(1);
+        if (inverse.shape(0) < n || inverse.shape(1) < n || w.shape(0) < n || base.shape(0) != n)
+          throw nb::value_error("arrays of different lengths");
+        const size_t lanes = (points + LANES - 1) / LANES * LANES;
+        std::vector<float> v(n * lanes), mean(lanes), square(lanes);
+        {
+          nb::gil_scoped_release release;
+          std::vector<float> work(n * 3 * LANES);
+          const Triangle triangle{n,           inverse.shape(1), inverse.data(), w.data(),
+                                  base.data(), points,           lanes,          kappa.data()};
+          kernels.whiten(triangle, work.data(), v.data(), mean.data(), square.data());
+        }
+        mean.resize(points);
+        square.resize(points);
+        return nb::make_tuple(to_array(std::move(mean), {points}),
+                              to_array(std::move(square), {points}),
+                              to_array(std::move(v), {n, lanes}));
+      },
+      "kappa"_a, "inverse"_a, "w"_a, "base"_a,
+      "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
+      "v.w and v.v of each, and v as (n, points or more).");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

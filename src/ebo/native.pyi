@@ -26,6 +26,12 @@ def smooth_gram(
     categorical: NDArray[np.bool_],
     scale: float,
 ) -> NDArray[np.float32]: ...
+def whiten(
+    kappa: NDArray[np.float32],
+    inverse: NDArray[np.float32],
+    w: NDArray[np.float32],
+    base: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]: ...
 
 class Gibbs:
     def __init__(

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from ebo import native
 from ebo.tilegp.kernel import Kernel, Limit, LimitRows, members
 from ebo.tilegp.smooth import Smooth, SmoothRows
 
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
+KNOWN = 16 * float(np.finfo(np.float32).eps)  # least variance that single precision can tell
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less
 
 
@@ -127,7 +129,7 @@ class Moves:
         kappa = self._kappa(self._posterior.groups, P)
         if self._smooth is not None:
             kappa += self._smooth(P, np.arange(P.shape[1]), self._length)
-        return self._moments(self._whiten(kappa))
+        return self._moments(kappa, np.zeros(self._length, dtype=np.float32))
 
     def vary(self, m: int, v: Singles, P: Floats) -> tuple[Floats, Floats, Singles]:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
@@ -137,9 +139,8 @@ class Moves:
         kappa = self._kappa([group], P)
         if self._smooth is not None:
             kappa += self._smooth(P, group, self._length)
-        part = self._whiten(kappa)
-        part += v - part[0]
-        return self._moments(part)
+        kappa -= kappa[0].copy()
+        return self._moments(kappa, v)
 
     def component(self, m: int) -> Singles:
         """The posterior mean of group m's part of f at the observations, (n,)."""
@@ -149,10 +150,15 @@ class Moves:
         return part
 
     def add(self, x: Floats, v: Singles) -> None:
-        """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks."""
-        n = self._length
-        noise = max(self._posterior.noise, ADDED_NOISE)
-        pivot = np.sqrt(1.0 + noise - min(float(v @ v), 1.0))
+        """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks.
+
+        Of a point that is known as well as single precision can tell, nothing new is learned; its
+        rounding errors would grow with every one that is added.
+        """
+        n, left = self._length, 1.0 - float(v @ v)
+        if left < KNOWN:
+            return
+        pivot = np.sqrt(left + max(self._posterior.noise, ADDED_NOISE))
         self._T[:, n] = x
         if self._rows is not None:
             self._rows.T[:, n] = x
@@ -173,17 +179,14 @@ class Moves:
             kappa += posterior.kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
         return (share * kappa).astype(np.float32)
 
-    def _moments(self, v: Singles) -> tuple[Floats, Floats, Singles]:
-        mean = v @ self._w[: self._length]
-        return mean.astype(np.float64), _deviation(np.einsum("ij,ij->i", v, v)), v
-
-    def _whiten(self, kappa: Singles) -> Singles:
-        n = self._length
-        whitened: Singles = kappa @ self._inverse[:n, :n].T
-        return whitened
+    def _moments(self, kappa: Singles, base: Singles) -> tuple[Floats, Floats, Singles]:
+        """μ, σ and v = base + R⁻¹ kappa: O(S n²)."""
+        mean, square, v = native.whiten(kappa, self._inverse, self._w, np.ascontiguousarray(base))
+        return mean.astype(np.float64), _deviation(square), v.T[: len(kappa)]
 
 
 def _deviation(square: Floats | Singles) -> Floats:
     """σ from |v|², which rounding may lead beyond 1."""
     left = 1.0 - np.asarray(square, dtype=np.float64)
-    return np.sqrt(np.maximum(left, 16 * np.finfo(square.dtype).eps))
+    known = KNOWN if square.dtype == np.float32 else 16 * np.finfo(np.float64).eps
+    return np.sqrt(np.maximum(left, known))
