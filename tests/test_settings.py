@@ -33,6 +33,7 @@ BAD: list[tuple[str, Any]] = [
     ("apart", 1.5),
     ("crossed", 1.5),
     ("leaping", 1.5),
+    ("probes", -1.0),
     ("alpha", 0.0),
     ("alpha", 1e10),
     ("candidates", 0.5),

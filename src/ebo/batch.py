@@ -23,6 +23,9 @@ Ints = NDArray[np.int64]
 SMALLEST = np.finfo(np.float64).tiny
 LEAST_SHARE = 0.04  # of all candidates
 LEAST_VARIANCE = 1e-6  # of a candidate that equals a chosen point, in single precision
+JITTER = (
+    1e-4  # variance of chosen points' noise: without, rounding errors grow from one to the next
+)
 
 
 def budget(volume: Floats, best: Floats, total: int) -> Ints:
@@ -95,7 +98,7 @@ def select(
         gain = np.where(free, np.log(variance) + score, -np.inf)
         i = b if b < taken else int(gain.argmax())
         kappa = kernel_row(points[i : i + 1], groups, 1.0 / len(groups), len(points))[0]
-        rows[b] = (kappa - rows[:b, i] @ rows[:b]) / np.sqrt(variance[i])
+        rows[b] = (kappa - rows[:b, i] @ rows[:b]) / np.sqrt(variance[i] + JITTER)
         variance = np.maximum(variance - rows[b] ** 2, LEAST_VARIANCE)
         free[i] = False
         if b >= taken:

@@ -2,7 +2,8 @@
 
 Two ways. Per leaf, as printed: every leaf runs a chain of its own, on its own box. Pooled: one
 chain for all, on blocks of observations whose likelihoods add up, and one smooth part for what is
-not additive, fitted around the best observation; then a leaf is only conditioned.
+not additive, fitted around the best observation; then a leaf is only conditioned. Probes (probe.py)
+are a block of their own.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebo.partition import Leaf, mondrian
+from ebo.probe import are_probes
 from ebo.settings import Settings
 from ebo.sync import co_membership, combine_cuts, combine_groups
 from ebo.tilegp.box import Bools, Box
@@ -43,6 +45,7 @@ MANY = 60  # dimensions
 SMOOTH_FROM = 400  # observations that the smooth part is fitted to
 BEST = 0.2  # share of the observations learned from that are the best ones
 MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
+PROBES = 300  # most of them that are learned from
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
 
 
@@ -65,6 +68,7 @@ class Structure:
     noise: float  # of the chain, which knows of no smooth part
     together: Floats  # (F, F) how often two dimensions were in one group
     smooth: Smooth | None = None
+    pair: Floats | None = None  # (2, F) what probes are made of
 
     @property
     def leaf_noise(self) -> float:
@@ -161,23 +165,17 @@ def learn(
 def learn_pooled(
     data: Data, structure: Structure | None, rng: np.random.Generator, threads: int
 ) -> Structure:
-    """Carry one chain on, on blocks that hold the best observations and a share of the others."""
+    """Carry one chain on, on blocks of observations."""
     settings, dims = data.settings, data.T.shape[1]
-    # A sweep tries D groups for each of D dimensions, at O(b²) for each of n points in blocks of b.
-    # Beyond MANY dimensions n and b shrink so that the cost stays as it is there.
-    shrink = min(1.0, (MANY / dims) ** (2.0 / 3.0))
-    rows = _worth_learning_from(data.u, max(2, int(shrink * settings.learn_from)), rng)
-    block_size = max(2, int(shrink * settings.block_size))
-    parts = mondrian(data.T[rows], max_leaves=settings.max_leaves, leaf_size=block_size, rng=rng)
-    blocks = []
-    for part in parts:
-        chosen = rows[part.rows]
-        if len(chosen) > 1 or len(parts) == 1:
-            blocks.append((data.T[chosen], _Scale.of(data.u[chosen]).apply(data.u[chosen])))
+    pair = None if structure is None else structure.pair
+    blocks = [
+        (data.T[rows], _Scale.of(data.u[rows]).apply(data.u[rows]))
+        for rows in _blocks(data, pair, rng)
+    ]
     kernel, prior = draw_kernel(settings, data.categorical, rng), prior_of(settings)
     start = _state(structure or _simplest(settings, dims), np.ones(dims), kernel, prior)
     state, info = sample(
-        blocks or [(data.T[:0], data.u[:0])],
+        blocks,
         leaf_box(np.zeros(dims), np.ones(dims), data.categorical),
         kernel,
         prior,
@@ -193,7 +191,26 @@ def learn_pooled(
     if settings.smooth and len(data.u):
         before = None if structure is None else structure.smooth
         smooth = learn_smooth(data, state.z, density, before)
-    return Structure(state.z, density, state.noise, together, smooth)
+    return Structure(state.z, density, state.noise, together, smooth, pair)
+
+
+def _blocks(data: Data, pair: Floats | None, rng: np.random.Generator) -> list[Ints]:
+    """Rows of the blocks: probes, and, cut by a partition, the best observations and some others.
+
+    A sweep tries D groups for each of D dimensions, at O(b²) for each of n points in blocks of b.
+    Beyond MANY dimensions n and b shrink so that the cost stays as it is there.
+    """
+    settings = data.settings
+    shrink = min(1.0, (MANY / data.T.shape[1]) ** (2.0 / 3.0))
+    probes = np.zeros(len(data.u), dtype=np.bool_) if pair is None else are_probes(data.T, pair)
+    others = np.flatnonzero(~probes)
+    most = max(2, int(shrink * settings.learn_from))
+    rows = others[_worth_learning_from(data.u[others], most, rng)]
+    block_size = max(2, int(shrink * settings.block_size))
+    parts = mondrian(data.T[rows], max_leaves=settings.max_leaves, leaf_size=block_size, rng=rng)
+    blocks = [rows[part.rows] for part in parts]
+    blocks.append(rng.permutation(np.flatnonzero(probes))[: int(shrink * PROBES)])
+    return [block for block in blocks if len(block) > 1] or blocks[:1]
 
 
 def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) -> Smooth:

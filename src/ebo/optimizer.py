@@ -23,10 +23,11 @@ from threadpoolctl import threadpool_limits
 from ebo.acquisition import Goal, gumbel_maxima
 from ebo.batch import budget, budget_by_rank, select
 from ebo.checks import check_count
-from ebo.learn import Data, LeafModel, Structure, learn, limit_of
+from ebo.learn import MANY, Data, LeafModel, Structure, learn, limit_of
 from ebo.observations import Observations, sign_of
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
+from ebo.probe import are_probes, draw_probes, new_pair
 from ebo.search import Candidates, Local, propose
 from ebo.settings import Settings
 from ebo.space import Space
@@ -210,7 +211,7 @@ class Optimizer:
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
         settings, space, clock = self.settings, self.space, _Clock()
-        cutting, learning, conditioning, searching, completing = stream.spawn(5)
+        cutting, learning, conditioning, searching, completing, probing = stream.spawn(6)
         T, u, outcome = self._data.standardised()
         pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
@@ -241,7 +242,12 @@ class Optimizer:
 
             found = list(map_leaves(search, range(len(pieces))))
             clock.stop("search")
-            X = self._filter(found, n, structure, pending)
+            probes = np.empty((0, space.dims))
+            if all(model.posterior.smooth is None for model in models.values()):
+                rng = np.random.default_rng(probing)
+                probes, structure = self._probe(n, T, u, pending, structure, rng)
+            X = self._filter(found, n - len(probes), structure, pending)
+            X = np.concatenate([X, probes])
         X = self._data.complete(X, n, np.random.default_rng(completing))
         clock.stop("filter")
         self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
@@ -296,6 +302,28 @@ class Optimizer:
         kernel = limit_of(self.settings, self.space.categorical)
         chosen = select(P[new], value[new], n, kernel, structure.z, structure.density, pending)
         return X[new[chosen]]
+
+    def _probe(
+        self,
+        n: int,
+        T: Floats,
+        u: Floats,
+        pending: Floats,
+        structure: Structure,
+        rng: np.random.Generator,
+    ) -> tuple[Floats, Structure]:
+        """Probes for half of the batch, until there are enough, and what they are made of."""
+        wanted = int(self.settings.probes * min(T.shape[1], MANY))
+        learned = self.settings.pooled and self.settings.sweeps > 0
+        if not learned or not 0 < 4 * wanted <= len(u):
+            return np.empty((0, self.space.dims)), structure
+        if structure.pair is None:
+            structure = replace(structure, pair=new_pair(T, u, self.space.snap, rng))
+        assert structure.pair is not None
+        known = are_probes(np.concatenate([T, pending]), structure.pair).sum()
+        count = max(0, min(int(0.5 * n + rng.random()), wanted - int(known)))
+        X = self.space.from_unit(draw_probes(structure.pair, 4 * count, rng))
+        return X[self._data.new(X)][:count], structure
 
     def _told(
         self, goal: Goal, outcome: Outcome, leaves: int, structure: Structure, clock: _Clock

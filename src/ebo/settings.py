@@ -39,6 +39,8 @@ class Settings:
         learn_from: most observations that all blocks have together, where pooled.
         smooth: where pooled, a part of the kernel that takes all dimensions together, for what is
             not additive; its share and its lengths are fitted around the best observation.
+        probes: for each dimension, so many evaluations to tell which dimensions act together, half
+            of a batch at most; where pooled, and once there are four times as many observations.
     Search (Section 3.3, appendix on budget allocation):
         acquisition: "eta", "ucb", "ei", "pi", "mes" or "mes-gumbel".
         deviations: c of the upper confidence bound μ + c σ.
@@ -74,6 +76,7 @@ class Settings:
     block_size: int = 200
     learn_from: int = 1000
     smooth: bool = True
+    probes: float = 5.0
 
     acquisition: str = "ei"
     deviations: float = 2.0
@@ -105,6 +108,7 @@ class Settings:
             "sweeps": 10,
             "pooled": False,
             "smooth": False,
+            "probes": 0.0,
             "acquisition": "eta",
             "block_samples": 1000,
             "passes": 1,
@@ -128,6 +132,7 @@ class Settings:
         _number("alpha", self.alpha, 1e-9, 1e9)
         _number("deviations", self.deviations, 0.0, 1e6)
         _number("candidates", self.candidates, 1.0, 1000.0)
+        _number("probes", self.probes, 0.0, 1000.0)
         _number("apart", self.apart, 0.0, 1.0)
         _number("crossed", self.crossed, 0.0, 1.0)
         _number("leaping", self.leaping, 0.0, 1.0)

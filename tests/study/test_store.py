@@ -52,7 +52,8 @@ def structure(dims: int, seed: int = 0) -> Structure:
     z, density, noise = rng.integers(0, 3, dims), rng.random(dims), float(rng.random())
     together = rng.random((dims, dims))
     smooth = Smooth(0.1 + 0.8 * rng.random(), 1.0 + rng.random(dims), 1e-3) if seed % 2 else None
-    return Structure(z, density, noise, together, smooth)
+    pair = rng.random((2, dims)) if seed % 3 == 1 else None
+    return Structure(z, density, noise, together, smooth, pair)
 
 
 def batch(store: Store, n: int, seed: int = 0, *, learned: bool = True) -> module.Ints:
@@ -79,6 +80,10 @@ def same(a: State, b: State) -> bool:
             if (x.share, x.noise) != (y.share, y.noise):
                 return False
             arrays.append((x.rates, y.rates))
+        pairs = a.structure.pair, b.structure.pair
+        arrays.append((np.array(pairs[0] is None), np.array(pairs[1] is None)))
+        if pairs[0] is not None and pairs[1] is not None:
+            arrays.append((pairs[0], pairs[1]))
     if a.leaves is not None and b.leaves is not None:
         arrays += list(zip(a.leaves, b.leaves, strict=True))
     return all(x.dtype == y.dtype and np.array_equal(x, y) for x, y in arrays)
@@ -171,16 +176,16 @@ def test_a_study_of_the_first_schema_still_opens(tmp_path: Path) -> None:
         assert db.execute("PRAGMA user_version").fetchone()[0] == 2
 
 
-def test_a_state_has_a_smooth_part_or_none(tmp_path: Path) -> None:
+def test_a_state_has_a_smooth_part_and_a_pair_or_not(tmp_path: Path) -> None:
     with Store.create(tmp_path / "a.ebo", 3, {}) as store:
-        for asked in (1, 2, 3):
+        for asked in (1, 2, 3, 4):
             batch(store, 2)
             assert same(store.state(), State(asked, structure(3, asked)))
             density = store.iterations()[-1]["density"]
             assert density.tolist() == structure(3, asked).density.tolist()
-    wrong = replace(structure(3, 1), smooth=Smooth(0.5, np.ones(2), 0.1))
-    with pytest.raises(ValueError, match="do not fit each other"):
-        values.state_row(State(1, wrong))
+    for wrong in ({"smooth": Smooth(0.5, np.ones(2), 0.1)}, {"pair": np.ones((2, 2))}):
+        with pytest.raises(ValueError, match="do not fit each other"):
+            values.state_row(State(1, replace(structure(3, 1), **wrong)))
 
 
 @pytest.mark.parametrize(
@@ -193,6 +198,17 @@ def test_a_damaged_smooth_part_is_told(numbers: list[float], tmp_path: Path) -> 
     blob = values.pack(np.append(np.ones(3), numbers), "<f8")
     with closing(sqlite3.connect(tmp_path / "a.ebo")) as db:
         db.execute("UPDATE state SET density = ?", (blob,))
+        db.commit()
+    with Store.open(tmp_path / "a.ebo") as store, pytest.raises(DamagedStudyError):
+        store.state()
+
+
+@pytest.mark.parametrize("length", [8, 10, 14, 16, 18])
+def test_a_damaged_pair_is_told(length: int, tmp_path: Path) -> None:
+    with Store.create(tmp_path / "a.ebo", 3, {}) as store:
+        batch(store, 2)
+    with closing(sqlite3.connect(tmp_path / "a.ebo")) as db:
+        db.execute("UPDATE state SET together = ?", (values.pack(np.ones(length), "<f8"),))
         db.commit()
     with Store.open(tmp_path / "a.ebo") as store, pytest.raises(DamagedStudyError):
         store.state()

@@ -463,4 +463,5 @@ def _fits(structure: Structure, dims: int) -> bool:
         and np.all((density >= 0) & (density <= MOST_CUTS))
         and np.all((together >= 0) & (together <= 1))
         and 0 < structure.noise < np.inf
+        and (structure.pair is None or np.all((structure.pair >= 0) & (structure.pair <= 1)))
     )

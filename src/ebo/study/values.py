@@ -85,7 +85,8 @@ def finish_row(finish: Finish) -> tuple[Any, ...]:
 def state_row(state: State) -> tuple[Any, ...]:
     """asked, z, density, noise, together, lower, upper.
 
-    Where there is a smooth part, its rates, share and noise come after the density.
+    Where there is a smooth part, its rates, share and noise come after the density; where there is
+    a pair that probes are made of, it comes after `together`.
     """
     s = state.structure
     if s is None:
@@ -99,6 +100,9 @@ def state_row(state: State) -> tuple[Any, ...]:
     if s.smooth is not None:
         fits = fits and len(s.smooth.rates) == free
         density += pack(np.append(s.smooth.rates, [s.smooth.share, s.smooth.noise]), "<f8")
+    if s.pair is not None:
+        fits = fits and s.pair.shape == (2, free)
+        together += pack(s.pair, "<f8")
     if not fits:
         raise ValueError("the arrays of a structure do not fit each other")
     return int(state.asked), pack(s.z, "<i8"), density, float(s.noise), together, *boxes
@@ -133,8 +137,17 @@ def read_state(
     widths, smooth = np.split(unpack(density, "<f8"), [free])
     if len(widths) != free or len(smooth) not in (0, free + 2):
         raise ValueError("density")
-    counted = unpack(together, "<f8").reshape(free, free)
-    structure = Structure(groups, widths, float(noise), counted, _read_smooth(smooth))
+    counted, pair = np.split(unpack(together, "<f8"), [free * free])
+    if len(counted) != free * free or len(pair) not in (0, 2 * free):
+        raise ValueError("together")
+    structure = Structure(
+        groups,
+        widths,
+        float(noise),
+        counted.reshape(free, free),
+        _read_smooth(smooth),
+        pair.reshape(2, free) if len(pair) else None,
+    )
     if lower is None or upper is None:
         return State(asked, structure)
     low, high = unpack(lower, "<f8").reshape(-1, free), unpack(upper, "<f8").reshape(-1, free)
