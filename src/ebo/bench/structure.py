@@ -1,4 +1,4 @@
-"""`ebo bench structure`: how well the additive structure is learned, per leaf and pooled.
+"""`ebo bench structure`: how well the additive structure is learned, per leaf, pooled, by probes.
 
 Three truths in 20 dimensions, N = 1,500 uniform points, 5 seeds by default:
 
@@ -11,7 +11,8 @@ short      the same with length-scale 0.1, where groups of four carry hardly any
 *Leaves* is Alg. 1: a chain in each leaf of at most 100 points, tile coding, 10 sweeps, and the
 leaves' z combined by correlation clustering. *Pooled* is one chain on blocks that share z, cuts
 and noise, with the limit kernel. It goes from smaller blocks, which are cheap, to larger ones,
-which know more; its z is combined over the last half of the sweeps on the largest.
+which know more; its z is combined over the last half of the sweeps on the largest. *Probes* is the
+same chain on one block of 100 points that are made of the coordinates of two (ebo.probe).
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from numpy.typing import NDArray
 from ebo.bench.additive import random_groups, sample_values
 from ebo.bench.gibbs import timed
 from ebo.partition import mondrian
+from ebo.probe import draw_probes, new_pair
 from ebo.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import Prior, State, begin, build, sample
+from ebo.tilegp.gibbs import Info, Prior, State, begin, build, sample
 from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.leaves import sample_leaves
 
@@ -40,7 +42,9 @@ Say = Callable[[str], None]
 
 DIMS = 20
 POINTS = 1_500
+PROBES = 5 * DIMS
 NOISE_GRID = np.geomspace(1e-4, 1.0, 25)
+APART = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def run(seeds: int, say: Say) -> dict[str, Any]:
 
 
 def one_seed(case: Case, seed: int) -> dict[str, float]:
-    """Both samplers on one function."""
+    """All three on one function."""
     rng = np.random.default_rng(seed)
     truth = random_groups(DIMS, case.largest_group, rng)
     T = rng.random((POINTS, DIMS))
@@ -93,6 +97,9 @@ def one_seed(case: Case, seed: int) -> dict[str, float]:
     pooled_seconds, (z, log_likelihood) = timed(
         learn_pooled, case, T, y, np.random.default_rng(seed), threads
     )
+    probe_seconds, probes_z = timed(
+        learn_from_probes, case, truth, np.random.default_rng([seed, 1]), threads
+    )
     return {
         "leaves_rand": rand_index(leaves_z, truth),
         "leaves_adjusted_rand": adjusted_rand_index(leaves_z, truth),
@@ -100,6 +107,9 @@ def one_seed(case: Case, seed: int) -> dict[str, float]:
         "pooled_rand": rand_index(z, truth),
         "pooled_adjusted_rand": adjusted_rand_index(z, truth),
         "pooled_seconds": pooled_seconds,
+        "probes_rand": rand_index(probes_z, truth),
+        "probes_adjusted_rand": adjusted_rand_index(probes_z, truth),
+        "probes_seconds": probe_seconds,
         "truth_log_likelihood": truth_log_likelihood(case, T, y, truth),
         "pooled_log_likelihood": log_likelihood,
     }
@@ -127,23 +137,36 @@ def learn_pooled(
 ) -> tuple[Ints, float]:
     """The pooled sampler's z, and the log-likelihood of its last state.
 
-    It starts from separate dimensions and all noise: what is not learned yet is noise, and a
-    chain that starts with little noise is caught in whatever explains it away first.
+    It starts from all noise: what is not learned yet is noise, and a chain that starts with little
+    is caught in whatever explains it away first.
     """
-    state = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
+    state = APART
     for block_size, sweeps in case.stages:
-        state, info = sample(
-            in_blocks(T, y, block_size),
-            Box.unit(DIMS),
-            Laplace(),
-            Prior(noise=NOISE_GRID),
-            sweeps=sweeps,
-            rng=rng,
-            start=state,
-            threads=threads,
-        )
+        state, info = run_chain(in_blocks(T, y, block_size), state, sweeps, rng, threads)
     z = combine_groups(co_membership(info.z[sweeps // 2 :]))
     return z, float(info.log_likelihood[-1])
+
+
+def learn_from_probes(case: Case, truth: Ints, rng: np.random.Generator, threads: int) -> Ints:
+    """The z of a chain on probes around a random point."""
+    a = rng.random((1, DIMS))
+    T = draw_probes(new_pair(a, np.zeros(1), np.asarray, rng), PROBES, rng)
+    y = sample_values(T, truth, case.length_scale, rng, noise=1e-4)
+    _, info = run_chain([(T, (y - y.mean()) / y.std())], APART, 20, rng, threads)
+    return combine_groups(co_membership(info.z[10:]))
+
+
+def run_chain(
+    blocks: list[tuple[Floats, Floats]],
+    start: State,
+    sweeps: int,
+    rng: np.random.Generator,
+    threads: int,
+) -> tuple[State, Info]:
+    """The pooled sampler on some blocks."""
+    prior = Prior(noise=NOISE_GRID)
+    given: dict[str, Any] = {"sweeps": sweeps, "rng": rng, "start": start, "threads": threads}
+    return sample(blocks, Box.unit(DIMS), Laplace(), prior, **given)
 
 
 def truth_log_likelihood(case: Case, T: Floats, y: Floats, truth: Ints) -> float:

@@ -18,6 +18,7 @@ SMOOTH = {"the smooth part of the kernel": "ebo+smooth=False"}
 CHANGES = {
     **SMOOTH,
     "groups of dimensions": "ebo+group_limit=1",
+    "probes": "ebo+probes=0.0",
     "candidates one after the other": "ebo+greedy=False",
     "blocks of other observations": "ebo+crossed=0.0",
     "starts apart": "ebo+apart=0.0",
