@@ -5,7 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -18,12 +20,14 @@ namespace ebo {
 
 using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Floats = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Points = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rates = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Cells = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 constexpr size_t LANES = 16;  // floats in the widest vector
+constexpr double KNOWN = 0x1p-19;  // least variance that single precision can tell: 16 epsilon
 
 std::vector<const Kernels*> supported() {
   std::vector<const Kernels*> found;
@@ -70,6 +74,55 @@ nb::ndarray<nb::numpy, T> to_array(std::vector<T> values, std::vector<size_t> sh
   auto* owned = new std::vector<T>(std::move(values));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
+}
+
+void check_triangle(size_t n, const Floats& inverse, const Rates& w, const Rates& base) {
+  if (inverse.shape(0) < n || inverse.shape(1) < n || w.shape(0) < n || base.shape(0) != n)
+    throw nb::value_error("arrays of different lengths");
+}
+
+// Mean, deviation and v [n][lane] of points.
+struct Moments {
+  size_t points, n, lanes;
+  std::vector<double> mean, deviation;
+  std::vector<float> v;
+
+  nb::tuple as_tuple() {
+    return nb::make_tuple(to_array(std::move(mean), {points}),
+                          to_array(std::move(deviation), {points}),
+                          to_array(std::move(v), {n, lanes}));
+  }
+};
+
+// Those of points whose kappa [point][n] is given.
+Moments whiten(const Kernels& kernels, const float* kappa, size_t points, const Floats& inverse,
+               const Rates& w, const Rates& base) {
+  const size_t n = base.shape(0), lanes = (points + LANES - 1) / LANES * LANES;
+  Moments m{points, n, lanes, std::vector<double>(points), std::vector<double>(points),
+            std::vector<float>(n * lanes)};
+  std::vector<float> work(n * 3 * LANES), dot(lanes), square(lanes);
+  const Triangle triangle{n,           inverse.shape(1), inverse.data(), w.data(),
+                          base.data(), points,           lanes,          kappa};
+  kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
+  for (size_t i = 0; i < points; ++i) {
+    m.mean[i] = dot[i];
+    m.deviation[i] = std::sqrt(std::max(1.0 - double(square[i]), KNOWN));
+  }
+  return m;
+}
+
+// The dimensions that are not in a group.
+std::vector<int64_t> all_but(const Numbers& group, size_t dims) {
+  std::vector<bool> inside(dims);
+  for (size_t g = 0; g < group.shape(0); ++g) {
+    if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
+      throw nb::value_error("the group has a dimension that is not there");
+    inside[size_t(group.data()[g])] = true;
+  }
+  std::vector<int64_t> others;
+  for (size_t d = 0; d < dims; ++d)
+    if (!inside[d]) others.push_back(int64_t(d));
+  return others;
 }
 
 // The states that a run went through, one row a sweep.
@@ -172,15 +225,7 @@ NB_MODULE(native, m) {
         if (rows == 0 || T.shape(0) != dims || rates.shape(0) != dims ||
             categorical.shape(0) != dims || columns > T.shape(1))
           throw nb::value_error("arrays of different dimensions, or no points");
-        std::vector<bool> moves(dims);
-        for (size_t g = 0; g < group.shape(0); ++g) {
-          if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
-            throw nb::value_error("the group has a dimension that is not there");
-          moves[size_t(group.data()[g])] = true;
-        }
-        std::vector<int64_t> others;
-        for (size_t d = 0; d < dims; ++d)
-          if (!moves[d]) others.push_back(int64_t(d));
+        const std::vector<int64_t> others = all_but(group, dims);
         std::vector<float> out(rows * columns), base(columns), square(columns);
         {
           nb::gil_scoped_release release;
@@ -202,27 +247,63 @@ NB_MODULE(native, m) {
   m.def(
       "whiten",
       [](Floats kappa, Floats inverse, Rates w, Rates base) {
-        const size_t points = kappa.shape(0), n = kappa.shape(1);
-        if (inverse.shape(0) < n || inverse.shape(1) < n || w.shape(0) < n || base.shape(0) != n)
-          throw nb::value_error("arrays of different lengths");
-        const size_t lanes = (points + LANES - 1) / LANES * LANES;
-        std::vector<float> v(n * lanes), mean(lanes), square(lanes);
+        check_triangle(kappa.shape(1), inverse, w, base);
+        Moments moments;
         {
           nb::gil_scoped_release release;
-          std::vector<float> work(n * 3 * LANES);
-          const Triangle triangle{n,           inverse.shape(1), inverse.data(), w.data(),
-                                  base.data(), points,           lanes,          kappa.data()};
-          kernels.whiten(triangle, work.data(), v.data(), mean.data(), square.data());
+          moments = whiten(kernels, kappa.data(), kappa.shape(0), inverse, w, base);
         }
-        mean.resize(points);
-        square.resize(points);
-        return nb::make_tuple(to_array(std::move(mean), {points}),
-                              to_array(std::move(square), {points}),
-                              to_array(std::move(v), {n, lanes}));
+        return moments.as_tuple();
       },
       "kappa"_a, "inverse"_a, "w"_a, "base"_a,
       "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
-      "v.w and v.v of each, and v as (n, points or more).");
+      "v.w and sqrt(1 - v.v) of each, and v as (n, points or more).");
+  m.def(
+      "vary",
+      [](bool laplace, Points P, Floats T, size_t columns, Numbers group, Rates cuts,
+         Mask categorical, float scale, Rates rates, float share, Floats inverse, Rates w,
+         Rates base) {
+        const size_t rows = P.shape(0), dims = P.shape(1);
+        const bool smooth = rates.shape(0) > 0;
+        if (rows == 0 || T.shape(0) != dims || cuts.shape(0) != dims ||
+            categorical.shape(0) != dims || columns > T.shape(1) ||
+            (smooth && rates.shape(0) != dims))
+          throw nb::value_error("arrays of different dimensions, or no points");
+        check_triangle(columns, inverse, w, base);
+        const std::vector<int64_t> others = all_but(group, dims);
+        Moments moments;
+        {
+          nb::gil_scoped_release release;
+          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+          const std::vector<float> points(P.data(), P.data() + P.size());
+          std::vector<float> kappa(rows * columns), work(3 * columns);
+          const LimitPoints limit{laplace, cuts.data(), mask, T.data(), columns, T.shape(1)};
+          const LimitPoints matern{false, rates.data(), mask, T.data(), columns, T.shape(1)};
+          float *base_square = work.data() + columns, *row = base_square + columns;
+          if (smooth)
+            kernels.add_square_distance(matern, points.data(), others.data(), others.size(),
+                                        base_square);
+          for (size_t i = 0; i < rows; ++i) {
+            float* out = kappa.data() + i * columns;
+            const float* p = points.data() + i * dims;
+            kernels.add_similarity(limit, p, group.data(), group.shape(0), scale, work.data(), out);
+            if (!smooth) continue;
+            std::copy(base_square, base_square + columns, work.data());
+            kernels.add_square_distance(matern, p, group.data(), group.shape(0), work.data());
+            kernels.matern(work.data(), columns, share, row);
+            for (size_t j = 0; j < columns; ++j) out[j] += row[j];
+          }
+          for (size_t i = rows; i-- > 0;)
+            for (size_t j = 0; j < columns; ++j) kappa[i * columns + j] -= kappa[j];
+          moments = whiten(kernels, kappa.data(), rows, inverse, w, base);
+        }
+        return moments.as_tuple();
+      },
+      "laplace"_a, "P"_a, "T"_a, "columns"_a, "group"_a, "cuts"_a, "categorical"_a, "scale"_a,
+      "rates"_a, "share"_a, "inverse"_a, "w"_a, "base"_a,
+      "The same for the point P[0], whose v is the base, with a group of its dimensions taken from "
+      "the points P (points, dims): kappa is a limit kernel of the group, times scale, and, if there "
+      "are rates, the smooth kernel of all dimensions, times share, to T (dims, columns).");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

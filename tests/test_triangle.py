@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ebo import native
+from ebo.tilegp.posterior import KNOWN
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,14 +26,18 @@ def main() -> None:
             stored = np.tril(rng.standard_normal((n + 3, n + 3))).astype(np.float32)
             kappa = rng.standard_normal((points, n)).astype(np.float32)
             w, base = rng.standard_normal((2, n + 3)).astype(np.float32)
-            mean, square, v = native.whiten(kappa, stored, w, base[:n])
-            assert len(mean) == len(square) == points
+            length = (
+                3.0 * (1.0 + np.sqrt(n)) * (1.0 + n)
+            )  # so that some |v|² are below one, not all
+            base, kappa = base / length, kappa / length
+            mean, sd, v = native.whiten(kappa, stored, w, base[:n])
+            assert len(mean) == len(sd) == points
             exact = base[:n] + kappa.astype(np.float64) @ stored[:n, :n].T.astype(np.float64)
-            scale = 1.0 + np.sqrt(n)
+            variance = np.maximum(1.0 - np.sum(exact**2, axis=1), KNOWN)
             errors = [
-                np.abs(v.T[:points] - exact) / scale,
-                np.abs(mean - exact @ w[:n]) / scale**2,
-                np.abs(square - np.sum(exact**2, axis=1)) / scale**3,
+                np.abs(v.T[:points] - exact) * length / (1.0 + np.sqrt(n)),
+                np.abs(mean - exact @ w[:n]),
+                np.abs(sd**2 - variance),
             ]
             worst = max(worst, *(float(error.max(initial=0.0)) for error in errors))
     print(native.instruction_set(), worst)
@@ -52,6 +58,14 @@ def test_the_product_and_its_moments(isa: str) -> None:
     assert 0.0 < float(worst) < 1e-5
 
 
+def test_the_least_deviation() -> None:
+    """Where |v|² is one or more, what is left is what single precision can tell."""
+    one = np.ones((1, 1), np.float32)
+    for v in (1.0, 1.0 - 1e-8, 3.0):
+        _, sd, _ = native.whiten(np.full((1, 1), v, np.float32), one, one[0], 0 * one[0])
+        assert sd.tolist() == [np.sqrt(KNOWN)]
+
+
 def test_arrays_that_do_not_fit_are_refused() -> None:
     def zeros(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         return np.zeros(shape, np.float32)
@@ -63,6 +77,36 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         given[which] = wrong
         with pytest.raises(ValueError, match="lengths"):
             native.whiten(*given)
+
+
+def test_vary_refuses_what_does_not_fit() -> None:
+    def zeros(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        return np.zeros(shape, np.float32)
+
+    fitting: dict[str, Any] = {
+        "laplace": True, "P": np.zeros((2, 3)), "T": zeros(3, 5), "columns": 5,
+        "group": np.array([0, 2]), "cuts": zeros(3), "categorical": np.zeros(3, np.bool_),
+        "scale": 0.5, "rates": zeros(3), "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5),
+        "base": zeros(5),
+    }  # fmt: skip
+    mean, sd, v = native.vary(**fitting)
+    assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
+    native.vary(**{**fitting, "rates": zeros(0)})
+    for changed in (
+        {"P": np.zeros((0, 3))},
+        {"T": zeros(2, 5)},
+        {"columns": 6},
+        {"cuts": zeros(2)},
+        {"categorical": np.zeros(2, np.bool_)},
+        {"rates": zeros(2)},
+        {"group": np.array([3])},
+        {"group": np.array([-1])},
+    ):
+        with pytest.raises(ValueError, match="dimension"):
+            native.vary(**{**fitting, **changed})
+    for changed in ({"inverse": zeros(4, 5)}, {"w": zeros(4)}, {"base": zeros(4)}):
+        with pytest.raises(ValueError, match="lengths"):
+            native.vary(**{**fitting, **changed})
 
 
 if __name__ == "__main__":

@@ -31,7 +31,22 @@ def whiten(
     inverse: NDArray[np.float32],
     w: NDArray[np.float32],
     base: NDArray[np.float32],
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]: ...
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
+def vary(
+    laplace: bool,
+    P: NDArray[np.float64],
+    T: NDArray[np.float32],
+    columns: int,
+    group: NDArray[np.int64],
+    cuts: NDArray[np.float32],
+    categorical: NDArray[np.bool_],
+    scale: float,
+    rates: NDArray[np.float32],
+    share: float,
+    inverse: NDArray[np.float32],
+    w: NDArray[np.float32],
+    base: NDArray[np.float32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
 
 class Gibbs:
     def __init__(

@@ -118,9 +118,10 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
             U = model.to_leaf(P)
             for m in rng.permutation(movable):
                 mean, sd, moved = moves.vary(m, v, U)
-                chosen = int(local.acquire(mean, sd).argmax())
-                x[groups[m]] = P[chosen, groups[m]]
-                P[0], U[0], v = x, model.to_leaf(x), moved[chosen]
+                chosen, group = int(local.acquire(mean, sd).argmax()), groups[m]
+                P[0, group], U[0, group] = P[chosen, group], U[chosen, group]
+                v = moved[chosen]
+            x = P[0]
         found.append(x)
         moves.add(model.to_leaf(x), v)
     return np.array(found)

@@ -140,23 +140,23 @@ class LimitRows:
 
     def __init__(self, kernel: Limit, cuts: ArrayLike, T: Floats) -> None:
         self.T = T.astype(np.float32)
-        self._laplace = isinstance(kernel, Laplace)
-        self._cuts = np.ascontiguousarray(cuts, dtype=np.float32)
-        self._categorical = check_mask(kernel.categorical, len(T))
+        self.laplace = isinstance(kernel, Laplace)
+        self.cuts = np.ascontiguousarray(cuts, dtype=np.float32)
+        self.categorical = check_mask(kernel.categorical, len(T))
 
     def __call__(
         self, P: Floats, groups: list[Ints], scale: float, columns: int
     ) -> NDArray[np.float32]:
         """Sum over groups of their similarity, times scale, of P and the first columns of T."""
         return native.limit_gram(
-            self._laplace,
+            self.laplace,
             P.astype(np.float32),
             self.T,
             columns,
             np.concatenate(groups),
             np.cumsum([len(group) for group in groups]),
-            self._cuts,
-            self._categorical,
+            self.cuts,
+            self.categorical,
             scale,
         )
 

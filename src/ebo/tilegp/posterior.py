@@ -32,6 +32,7 @@ Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
 KNOWN = 16 * float(np.finfo(np.float32).eps)  # least variance that single precision can tell
+NOTHING = np.empty(0, dtype=np.float32)
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less
 
 
@@ -135,12 +136,30 @@ class Moves:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
         replaced by those of the points P.
         """
-        group = self._posterior.groups[m]
+        group, n, base = self._posterior.groups[m], self._length, np.ascontiguousarray(v)
+        rows, smooth = self._rows, self._smooth
+        if rows is not None:  # all in one call: threads have the interpreter to share
+            mean, sd, moved = native.vary(
+                rows.laplace,
+                P,
+                rows.T,
+                n,
+                group,
+                rows.cuts,
+                rows.categorical,
+                self._posterior.group_share,
+                NOTHING if smooth is None else smooth.rates,
+                0.0 if smooth is None else smooth.share,
+                self._inverse,
+                self._w,
+                base,
+            )
+            return mean, sd, moved.T[: len(P)]
         kappa = self._kappa([group], P)
-        if self._smooth is not None:
-            kappa += self._smooth(P, group, self._length)
+        if smooth is not None:
+            kappa += smooth(P, group, n)
         kappa -= kappa[0].copy()
-        return self._moments(kappa, v)
+        return self._moments(kappa, base)
 
     def component(self, m: int) -> Singles:
         """The posterior mean of group m's part of f at the observations, (n,)."""
@@ -181,12 +200,10 @@ class Moves:
 
     def _moments(self, kappa: Singles, base: Singles) -> tuple[Floats, Floats, Singles]:
         """μ, σ and v = base + R⁻¹ kappa: O(S n²)."""
-        mean, square, v = native.whiten(kappa, self._inverse, self._w, np.ascontiguousarray(base))
-        return mean.astype(np.float64), _deviation(square), v.T[: len(kappa)]
+        mean, sd, v = native.whiten(kappa, self._inverse, self._w, base)
+        return mean, sd, v.T[: len(kappa)]
 
 
-def _deviation(square: Floats | Singles) -> Floats:
+def _deviation(square: Floats) -> Floats:
     """σ from |v|², which rounding may lead beyond 1."""
-    left = 1.0 - np.asarray(square, dtype=np.float64)
-    known = KNOWN if square.dtype == np.float32 else 16 * np.finfo(np.float64).eps
-    return np.sqrt(np.maximum(left, known))
+    return np.sqrt(np.maximum(1.0 - square, 16 * np.finfo(np.float64).eps))

@@ -55,8 +55,8 @@ class SmoothRows:
 
     def __init__(self, smooth: Smooth, T: Floats, categorical: Bools | None) -> None:
         self.T = T.astype(np.float32)
-        self._share, self._rates = smooth.share, smooth.rates.astype(np.float32)
-        self._categorical = check_mask(categorical, len(T))
+        self.share, self.rates = smooth.share, smooth.rates.astype(np.float32)
+        self.categorical = check_mask(categorical, len(T))
 
     def __call__(self, P: Floats, group: Ints, columns: int) -> NDArray[np.float32]:
         """ω g of the first columns of T and the point P[0], a group of its dimensions from each P.
@@ -65,7 +65,7 @@ class SmoothRows:
         """
         singles = P.astype(np.float32)
         return native.smooth_gram(
-            singles, self.T, columns, group, self._rates, self._categorical, self._share
+            singles, self.T, columns, group, self.rates, self.categorical, self.share
         )
 
 

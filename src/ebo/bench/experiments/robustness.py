@@ -32,6 +32,7 @@ NUMBERS = (
     "block_size",
     "max_leaves",
     "block_samples",
+    "probes",
 )
 
 
