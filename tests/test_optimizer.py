@@ -12,6 +12,7 @@ import ebo
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import ACQUISITIONS
 from ebo.optimizer import PIECE, _pieces
+from ebo.search import Candidates, Local, propose
 from ebo.settings import KERNELS
 from ebo.tilegp.box import Floats
 
@@ -730,3 +731,25 @@ def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers
         assert optimizer.history[-1].leaves == 1
     np.testing.assert_array_equal(batches[0], batches[1])
     assert len(np.unique(batches[0], axis=0)) == 2 * PIECE
+
+
+def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def proposing(local: Local, count: int, pending: Floats) -> Candidates:
+        seen.append(local.settings.passes)
+        return propose(local, count, pending)
+
+    monkeypatch.setattr("ebo.optimizer.propose", proposing)
+    for settings, expected in (
+        (Settings(leaf_size=40), 4),
+        (Settings(leaf_size=39), 2),
+        (Settings(leaf_size=40, passes=3), 6),
+        (Settings.paper(sweeps=1), 1),
+    ):
+        seen.clear()
+        optimizer = Optimizer(box([0.0] * 3, [1.0] * 3), seed=0, settings=settings, workers=1)
+        X = np.random.default_rng(0).random((40, 3))
+        optimizer.tell(X, X.sum(axis=1))
+        optimizer.ask(4)
+        assert set(seen) == {expected}

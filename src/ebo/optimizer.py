@@ -231,6 +231,8 @@ class Optimizer:
             clock.stop("learn")
             goal = self._goal(list(models.values()), u, outcome)
             most = PIECE if settings.greedy else total  # the paper's heuristic is of a whole leaf
+            if settings.greedy and len(u) <= settings.leaf_size:  # small: time to think twice
+                settings = replace(settings, passes=2 * settings.passes)
             pieces = [(j, count) for j in models for count in _pieces(int(paid[j]), most)]
             seeds = searching.spawn(len(pieces))
 

@@ -45,7 +45,8 @@ class Settings:
         acquisition: "eta", "ucb", "ei", "pi", "mes" or "mes-gumbel".
         deviations: c of the upper confidence bound μ + c σ.
         block_samples: points whose blocks are tried for each group.
-        passes: times that every group (where `greedy`, every group that is to move) has its turn.
+        passes: times that every group has its turn. Where `greedy`: every group that is to move,
+            and twice as often as long as all observations fit into one leaf.
         greedy: candidates of a leaf one after the other, each from a good observation and knowing
             of those before; or all at once by combining the best blocks, and random ones.
         apart: share of the candidates that start at the best observation of some region, the others
