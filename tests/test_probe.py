@@ -22,6 +22,7 @@ MIXED = Space(
     flag=Categorical([False, True]),
     shift=Float(-2.0, 6.0),
     units=Int(1, 40, log=True),
+    pair=Int(1, 2, log=True),  # the slot of 1 has two thirds of the range
 )
 GROUPS = ((0, 3, 5), (1, 4), (2,), (6, 7))
 
@@ -59,8 +60,9 @@ def test_probes_take_few_coordinates_of_b_and_are_known_again() -> None:
         P = draw_probes(pair, 4000, rng)
         from_b = pair[1] == P
         assert np.all(from_b | (pair[0] == P))
+        assert from_b.any(axis=1).all()
         share = max(FROM_B, min(0.5, 2.0 / dims))
-        assert from_b.mean() == pytest.approx(share, abs=0.03)
+        assert from_b.mean() == pytest.approx(share + (1.0 - share) / dims, abs=0.03)
         others = rng.random((50, dims))
         half = P[:50].copy()
         half[:, 0] = others[:, 0]  # one coordinate of neither
@@ -71,10 +73,27 @@ def test_probes_take_few_coordinates_of_b_and_are_known_again() -> None:
 
 def test_probes_come_back_from_the_users_units() -> None:
     rng = np.random.default_rng(2)
-    T = MIXED.snap(rng.random((20, 6)))
+    T = MIXED.snap(rng.random((20, 7)))
     pair = new_pair(T, rng.random(20), MIXED.snap, rng)
     X = MIXED.from_unit(draw_probes(pair, 200, rng))
     assert are_probes(MIXED.to_unit(X), pair).all()
+
+
+def test_probes_are_known_again_where_units_are_coarse() -> None:
+    """Times in seconds, of which the last digits of a float are a good part of the range."""
+    space = box([1.7e9] * 8, [1.7e9 + 10.0] * 8)
+    optimizer = Optimizer(space, seed=3, settings=Settings(smooth=False), workers=1)
+    X = space.from_unit(np.random.default_rng(4).random((200, 8)))
+    optimizer.tell(X, rough(space.to_unit(X)))
+    counts = []
+    for _ in range(5):
+        X = optimizer.ask(30)
+        optimizer.tell(X, rough(space.to_unit(X)))
+        structure = optimizer.state.structure
+        assert structure is not None
+        assert structure.pair is not None
+        counts.append(int(are_probes(space.to_unit(optimizer.X), structure.pair).sum()))
+    assert counts[-3:] == [40, 40, 40]
 
 
 def told(n: int, **changes: Any) -> Optimizer:
@@ -124,11 +143,23 @@ def test_single_points_are_probes_half_of_the_time() -> None:
     assert 5 <= count(optimizer) - 1 <= 19
 
 
-@pytest.mark.parametrize("changes", [{"probes": 0.0}, {"pooled": False}, {"sweeps": 0}])
+@pytest.mark.parametrize(
+    "changes", [{"probes": 0.0}, {"pooled": False}, {"sweeps": 0}, {"group_limit": 1}]
+)
 def test_none_where_they_are_switched_off_or_could_teach_nothing(
     changes: dict[str, Any],
 ) -> None:
     optimizer = told(200, **changes)
+    optimizer.ask(10)
+    structure = optimizer.state.structure
+    assert structure is not None
+    assert structure.pair is None
+
+
+def test_none_in_one_dimension() -> None:
+    optimizer = Optimizer(box([0.0], [1.0]), seed=3, settings=Settings(smooth=False), workers=1)
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    optimizer.tell(X, X[:, 0])
     optimizer.ask(10)
     structure = optimizer.state.structure
     assert structure is not None
@@ -186,6 +217,11 @@ def test_probes_are_a_block_of_their_own() -> None:
     probes = set(np.flatnonzero(are_probes(T, pair)).tolist())
     *others, last = _blocks(data, pair, np.random.default_rng(0))
     assert set(last.tolist()) == probes
+    few = replace(data, settings=Settings(block_size=20))
+    *rest, last = _blocks(few, pair, np.random.default_rng(0))  # one and a half times the size
+    assert len(last) == 30
+    used = np.concatenate([*rest, last])  # other probes are like any points; blocks of one are not
+    assert len(set(used.tolist())) == len(used) > 290
     assert not probes & set(np.concatenate(others).tolist())
     assert sum(len(block) for block in others) == 300 - len(probes)
     whole = np.concatenate(_blocks(data, None, np.random.default_rng(0)))

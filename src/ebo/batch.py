@@ -22,10 +22,9 @@ Ints = NDArray[np.int64]
 
 SMALLEST = np.finfo(np.float64).tiny
 LEAST_SHARE = 0.04  # of all candidates
-LEAST_VARIANCE = 1e-6  # of a candidate that equals a chosen point, in single precision
-JITTER = (
-    1e-4  # variance of chosen points' noise: without, rounding errors grow from one to the next
-)
+LEAST_VARIANCE = 1e-6  # of a candidate, whatever rounding says
+# Noise of the points chosen: without, rounding errors would grow from one to the next.
+JITTER = 1e-4
 
 
 def budget(volume: Floats, best: Floats, total: int) -> Ints:

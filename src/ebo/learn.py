@@ -45,7 +45,7 @@ MANY = 60  # dimensions
 SMOOTH_FROM = 400  # observations that the smooth part is fitted to
 BEST = 0.2  # share of the observations learned from that are the best ones
 MEMORY = 0.8  # of how often dimensions were together, from one iteration to the next
-PROBES = 300  # most of them that are learned from
+PROBES = 1.5  # of them that are learned from at most, over other blocks' size
 SHRINKAGE = 4.0  # a leaf's own mean and variance count as much as the whole's with so many points
 
 
@@ -202,14 +202,18 @@ def _blocks(data: Data, pair: Floats | None, rng: np.random.Generator) -> list[I
     """
     settings = data.settings
     shrink = min(1.0, (MANY / data.T.shape[1]) ** (2.0 / 3.0))
-    probes = np.zeros(len(data.u), dtype=np.bool_) if pair is None else are_probes(data.T, pair)
-    others = np.flatnonzero(~probes)
     most = max(2, int(shrink * settings.learn_from))
-    rows = others[_worth_learning_from(data.u[others], most, rng)]
     block_size = max(2, int(shrink * settings.block_size))
+    probes = np.empty(0, dtype=np.int64)
+    if pair is not None:
+        probes = rng.permutation(np.flatnonzero(are_probes(data.T, pair)))
+        probes = probes[: int(PROBES * block_size)]
+    other = np.ones(len(data.u), dtype=np.bool_)
+    other[probes] = False
+    others = np.flatnonzero(other)
+    rows = others[_worth_learning_from(data.u[others], most, rng)]
     parts = mondrian(data.T[rows], max_leaves=settings.max_leaves, leaf_size=block_size, rng=rng)
-    blocks = [rows[part.rows] for part in parts]
-    blocks.append(rng.permutation(np.flatnonzero(probes))[: int(shrink * PROBES)])
+    blocks = [rows[part.rows] for part in parts] + [probes]
     return [block for block in blocks if len(block) > 1] or blocks[:1]
 
 

@@ -248,6 +248,7 @@ class Optimizer:
             if all(model.posterior.smooth is None for model in models.values()):
                 rng = np.random.default_rng(probing)
                 probes, structure = self._probe(n, T, u, pending, structure, rng)
+                pending = np.concatenate([pending, space.to_unit(probes)])
             X = self._filter(found, n - len(probes), structure, pending)
             X = np.concatenate([X, probes])
         X = self._data.complete(X, n, np.random.default_rng(completing))
@@ -315,16 +316,19 @@ class Optimizer:
         rng: np.random.Generator,
     ) -> tuple[Floats, Structure]:
         """Probes for half of the batch, until there are enough, and what they are made of."""
-        wanted = int(self.settings.probes * min(T.shape[1], MANY))
-        learned = self.settings.pooled and self.settings.sweeps > 0
-        if not learned or not 0 < 4 * wanted <= len(u):
-            return np.empty((0, self.space.dims)), structure
+        settings, space, dims = self.settings, self.space, T.shape[1]
+        wanted = int(settings.probes * min(dims, MANY))
+        learned = settings.pooled and settings.sweeps > 0 and settings.group_limit != 1
+        if not learned or dims == 1 or not 0 < 4 * wanted <= len(u):
+            return np.empty((0, space.dims)), structure
         if structure.pair is None:
-            structure = replace(structure, pair=new_pair(T, u, self.space.snap, rng))
+            # As it will come back from the user's units, which may be coarse.
+            pair = space.to_unit(space.from_unit(new_pair(T, u, space.snap, rng)))
+            structure = replace(structure, pair=pair)
         assert structure.pair is not None
         known = are_probes(np.concatenate([T, pending]), structure.pair).sum()
         count = max(0, min(int(0.5 * n + rng.random()), wanted - int(known)))
-        X = self.space.from_unit(draw_probes(structure.pair, 4 * count, rng))
+        X = space.from_unit(draw_probes(structure.pair, 4 * count, rng))
         return X[self._data.new(X)][:count], structure
 
     def _told(

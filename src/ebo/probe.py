@@ -33,15 +33,17 @@ def new_pair(
 ) -> Floats:
     """The best observation, and a random point far from it in every dimension."""
     a = T[u.argmax()]
-    b = (a + rng.uniform(NEAR, FAR, len(a))) % 1.0
-    return np.stack([a, snap(b[None, :])[0]])
+    away = np.stack([rng.uniform(NEAR, FAR, len(a)), np.full(len(a), 0.5)])
+    first, second = snap((a + away) % 1.0)
+    b = np.where(first == a, second, first)  # in a slot that is wide, halfway round is outside
+    return np.stack([a, b])
 
 
 def draw_probes(pair: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Probes (count, F)."""
+    """Probes (count, F), each with one coordinate of b at least."""
     dims = pair.shape[1]
-    part = max(FROM_B, min(0.5, 2.0 / dims))
-    from_b = rng.random((count, dims)) < part
+    from_b = rng.random((count, dims)) < max(FROM_B, min(0.5, 2.0 / dims))
+    from_b[np.arange(count), rng.integers(dims, size=count)] = True
     return np.asarray(np.where(from_b, pair[1], pair[0]))
 
 

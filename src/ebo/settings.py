@@ -36,11 +36,13 @@ class Settings:
             that the optimiser was restored from (where none was: every dimension by itself).
         pooled: one z and k, learned from blocks of observations together; or each leaf its own.
         block_size: most observations of a block, where pooled.
-        learn_from: most observations that all blocks have together, where pooled.
+        learn_from: most observations that all blocks have together, where pooled. Both without the
+            block of probes, which has up to one and a half times `block_size`.
         smooth: where pooled, a part of the kernel that takes all dimensions together, for what is
             not additive; its share and its lengths are fitted around the best observation.
-        probes: for each dimension, so many evaluations to tell which dimensions act together, half
-            of a batch at most; where pooled, and once there are four times as many observations.
+        probes: for each dimension (60 at most), so many evaluations to tell which dimensions act
+            together: half of a batch, once there are four times as many observations, in iterations
+            without the smooth part; where pooled, and there are sweeps and groups.
     Search (Section 3.3, appendix on budget allocation):
         acquisition: "eta", "ucb", "ei", "pi", "mes" or "mes-gumbel".
         deviations: c of the upper confidence bound μ + c σ.

@@ -169,11 +169,11 @@ def test_a_study_of_the_first_schema_still_opens(tmp_path: Path) -> None:
         assert store.reset_running() == 1
         ids, _ = store.waiting()
         store.finish([(int(i), TrialState.DONE, 1.0) for i in ids])
-        batch(store, 2)  # with a smooth part, which an older ebo does not know
+        batch(store, 2)  # with a smooth part, which the first ebo did not know
         assert same(store.state(), State(3, structure(3, 3)))
         store.check()
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone()[0] == 2
+        assert db.execute("PRAGMA user_version").fetchone()[0] == 3
 
 
 def test_a_state_has_a_smooth_part_and_a_pair_or_not(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_files_that_are_no_studies(tmp_path: Path) -> None:
 
 def test_a_newer_schema_and_strange_tables_are_told(tmp_path: Path) -> None:
     for statement, error, message in (
-        ("PRAGMA user_version = 3", NewerStudyError, "newer ebo .*upgrade"),
+        ("PRAGMA user_version = 4", NewerStudyError, "newer ebo .*upgrade"),
         ("PRAGMA user_version = 0", DamagedStudyError, "tables"),
         ("PRAGMA application_id = 5", NotAStudyError, "another program"),
         ("DROP TABLE open", DamagedStudyError, "tables"),

@@ -84,6 +84,17 @@ def test_a_study_is_made_and_found_again(tmp_path: Path) -> None:
         Study.open(tmp_path / "none.ebo")
 
 
+def test_a_study_from_before_there_were_probes_goes_on_without(tmp_path: Path) -> None:
+    new(tmp_path, settings=Settings()).close()
+    with closing(sqlite3.connect(tmp_path / "s.ebo")) as db:
+        meta = json.loads(db.execute("SELECT json FROM meta").fetchone()[0])
+        assert meta["settings"].pop("probes") == Settings().probes
+        db.execute("UPDATE meta SET json = ?", (json.dumps(meta),))
+        db.commit()
+    with Study.open(tmp_path / "s.ebo") as study:
+        assert study.settings == Settings(probes=0.0)
+
+
 def test_what_is_wrong_is_said_before_there_is_a_file(tmp_path: Path) -> None:
     wrong: list[dict[str, Any]] = [
         {"seed": -1},

@@ -13,7 +13,8 @@ table         a row
 ============  =====================================================================================
 
 The file's header has `application_id`, which tells a study from other SQLite files, and
-`user_version`, the schema. That of 1 had no smooth part in its state; the tables are the same.
+`user_version`, the schema. The tables are the same in all: the state of 1 had no smooth part, those
+of 1 and 2 no pair that probes are made of.
 
 **What may be lost.** Nothing that a call has returned from. Against a killed process (also kill -9)
 any setting would do, since the operating system has the writes already. Against a power cut
@@ -37,7 +38,7 @@ from typing import NoReturn
 from ebo.study.lock import HeldError, Lock
 
 APPLICATION_ID = 0x65626F31  # "ebo1"
-SCHEMA = 2
+SCHEMA = 3
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
 CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened

@@ -66,7 +66,8 @@ class Study:
             meta = store.meta
             self.space = read_space(meta["space"])
             self.direction = str(meta["direction"])
-            self.settings = read_settings(meta["settings"])
+            # A study from before there were probes goes on without.
+            self.settings = read_settings({"probes": 0.0, **meta["settings"]})
             self.seed: int = meta["seed"]
             self.bounds: dict[str, float] = dict(meta["bounds"])
             self._new_optimizer()

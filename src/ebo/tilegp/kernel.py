@@ -139,7 +139,7 @@ class LimitRows:
     """Rows of a limit kernel to many points T, given as (D, n), in single precision by the core."""
 
     def __init__(self, kernel: Limit, cuts: ArrayLike, T: Floats) -> None:
-        self.T = T.astype(np.float32)
+        self.T = np.array(T, dtype=np.float32, order="C")
         self.laplace = isinstance(kernel, Laplace)
         self.cuts = np.ascontiguousarray(cuts, dtype=np.float32)
         self.categorical = check_mask(kernel.categorical, len(T))
