@@ -227,17 +227,18 @@ def test_better_than_random_with_failures_and_batches_of_one(
     def f(X: Floats) -> Floats:
         return np.where(X[:, 1] > 0.8, np.nan, sphere(X))
 
-    found = {}
-    for method in (name, "random"):
+    found: dict[str, list[float]] = {name: [], "random": []}
+    for method, values in found.items():
         options: dict[str, Any] = {} if method == "random" else {"iterations": 40}
-        optimizer = baselines.get(method)(unit(3), seed=1, upper_bound=bound, **options)
-        for n in (20, 1, 1, 10, 10, 10):
-            X = optimizer.ask(n)
-            assert X.shape == (n, 3)
-            assert ((X >= 0.0) & (X <= 1.0)).all()
-            optimizer.tell(X, f(X))
-        found[method] = optimizer.best()[1]
-    assert found[name] > 0.5 * found["random"]
+        for seed in range(6):  # one alone is luck
+            optimizer = baselines.get(method)(unit(3), seed=seed, upper_bound=bound, **options)
+            for n in (20, 1, 1, 10, 10, 10):
+                X = optimizer.ask(n)
+                assert X.shape == (n, 3)
+                assert ((X >= 0.0) & (X <= 1.0)).all()
+                optimizer.tell(X, f(X))
+            values.append(optimizer.best()[1])
+    assert np.mean(found[name]) > 0.75 * np.mean(found["random"])
 
 
 def test_points_that_are_pending_are_kept_away_from_and_forgotten_when_told() -> None:
