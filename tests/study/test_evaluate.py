@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from decimal import Decimal
 from multiprocessing import get_context
 from pathlib import Path
@@ -62,8 +63,11 @@ def soon(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 def children() -> set[int]:
     """Processes of this one, zombies too."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return {int(pid) for task in tasks for pid in task.read_text().split()}
+    pids: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends meanwhile
+            pids.update(map(int, task.read_text().split()))
+    return pids
 
 
 @pytest.fixture(autouse=True)
