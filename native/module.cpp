@@ -125,6 +125,21 @@ std::vector<int64_t> all_but(const Numbers& group, size_t dims) {
   return others;
 }
 
+// row[column] += share times the smooth kernel between T and the point P[0], its dimensions of a
+// group taken from each of the points P [row][dim].
+void add_smooth(const Kernels& kernels, const LimitPoints& points, const float* P, size_t rows,
+                size_t dims, const Numbers& group, const std::vector<int64_t>& others, float share,
+                float* out) {
+  std::vector<float> base(points.columns), square, row(points.columns);
+  kernels.add_square_distance(points, P, others.data(), others.size(), base.data());
+  for (size_t i = 0; i < rows; ++i, out += points.columns) {
+    square = base;
+    kernels.add_square_distance(points, P + i * dims, group.data(), group.shape(0), square.data());
+    kernels.matern(square.data(), points.columns, share, row.data());
+    for (size_t j = 0; j < points.columns; ++j) out[j] += row[j];
+  }
+}
+
 // The states that a run went through, one row a sweep.
 struct Trace {
   std::vector<int> z, cuts;
@@ -160,6 +175,7 @@ NB_MODULE(native, m) {
   m.doc() = "The compiled core of ebo.";
   static const Kernels& kernels = choose();
 
+  m.attr("KNOWN") = KNOWN;
   m.def(
       "instruction_set", [] { return kernels.name; },
       "The instruction set in use: 'avx512', 'avx2' or 'baseline'.");
@@ -226,18 +242,12 @@ NB_MODULE(native, m) {
             categorical.shape(0) != dims || columns > T.shape(1))
           throw nb::value_error("arrays of different dimensions, or no points");
         const std::vector<int64_t> others = all_but(group, dims);
-        std::vector<float> out(rows * columns), base(columns), square(columns);
+        std::vector<float> out(rows * columns);
         {
           nb::gil_scoped_release release;
           const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
           const LimitPoints points{false, rates.data(), mask, T.data(), columns, T.shape(1)};
-          kernels.add_square_distance(points, P.data(), others.data(), others.size(), base.data());
-          for (size_t i = 0; i < rows; ++i) {
-            square = base;
-            kernels.add_square_distance(points, P.data() + i * dims, group.data(), group.shape(0),
-                                        square.data());
-            kernels.matern(square.data(), columns, scale, out.data() + i * columns);
-          }
+          add_smooth(kernels, points, P.data(), rows, dims, group, others, scale, out.data());
         }
         return to_array(std::move(out), {rows, columns});
       },
@@ -276,23 +286,15 @@ NB_MODULE(native, m) {
           nb::gil_scoped_release release;
           const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
           const std::vector<float> points(P.data(), P.data() + P.size());
-          std::vector<float> kappa(rows * columns), work(3 * columns);
+          std::vector<float> kappa(rows * columns), work(columns);
           const LimitPoints limit{laplace, cuts.data(), mask, T.data(), columns, T.shape(1)};
           const LimitPoints matern{false, rates.data(), mask, T.data(), columns, T.shape(1)};
-          float *base_square = work.data() + columns, *row = base_square + columns;
+          for (size_t i = 0; i < rows; ++i)
+            kernels.add_similarity(limit, points.data() + i * dims, group.data(), group.shape(0),
+                                   scale, work.data(), kappa.data() + i * columns);
           if (smooth)
-            kernels.add_square_distance(matern, points.data(), others.data(), others.size(),
-                                        base_square);
-          for (size_t i = 0; i < rows; ++i) {
-            float* out = kappa.data() + i * columns;
-            const float* p = points.data() + i * dims;
-            kernels.add_similarity(limit, p, group.data(), group.shape(0), scale, work.data(), out);
-            if (!smooth) continue;
-            std::copy(base_square, base_square + columns, work.data());
-            kernels.add_square_distance(matern, p, group.data(), group.shape(0), work.data());
-            kernels.matern(work.data(), columns, share, row);
-            for (size_t j = 0; j < columns; ++j) out[j] += row[j];
-          }
+            add_smooth(kernels, matern, points.data(), rows, dims, group, others, share,
+                       kappa.data());
           for (size_t i = rows; i-- > 0;)
             for (size_t j = 0; j < columns; ++j) kappa[i * columns + j] -= kappa[j];
           moments = whiten(kernels, kappa.data(), rows, inverse, w, base);

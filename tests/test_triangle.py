@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ebo import native
-from ebo.tilegp.posterior import KNOWN
 
 ROOT = Path(__file__).parents[1]
+
+
+def zeros(*shape: int) -> NDArray[np.float32]:
+    return np.zeros(shape, np.float32)
 
 
 def main() -> None:
@@ -33,7 +37,7 @@ def main() -> None:
             mean, sd, v = native.whiten(kappa, stored, w, base[:n])
             assert len(mean) == len(sd) == points
             exact = base[:n] + kappa.astype(np.float64) @ stored[:n, :n].T.astype(np.float64)
-            variance = np.maximum(1.0 - np.sum(exact**2, axis=1), KNOWN)
+            variance = np.maximum(1.0 - np.sum(exact**2, axis=1), native.KNOWN)
             errors = [
                 np.abs(v.T[:points] - exact) * length / (1.0 + np.sqrt(n)),
                 np.abs(mean - exact @ w[:n]),
@@ -63,13 +67,10 @@ def test_the_least_deviation() -> None:
     one = np.ones((1, 1), np.float32)
     for v in (1.0, 1.0 - 1e-8, 3.0):
         _, sd, _ = native.whiten(np.full((1, 1), v, np.float32), one, one[0], 0 * one[0])
-        assert sd.tolist() == [np.sqrt(KNOWN)]
+        assert sd.tolist() == [np.sqrt(native.KNOWN)]
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    def zeros(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        return np.zeros(shape, np.float32)
-
     fitting = zeros(2, 5), zeros(5, 5), zeros(5), zeros(5)
     assert native.whiten(*fitting)[0].tolist() == [0.0, 0.0]
     for which, wrong in ((1, zeros(4, 5)), (1, zeros(5, 4)), (2, zeros(4)), (3, zeros(6))):
@@ -80,9 +81,6 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 
 
 def test_vary_refuses_what_does_not_fit() -> None:
-    def zeros(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        return np.zeros(shape, np.float32)
-
     fitting: dict[str, Any] = {
         "laplace": True, "P": np.zeros((2, 3)), "T": zeros(3, 5), "columns": 5,
         "group": np.array([0, 2]), "cuts": zeros(3), "categorical": np.zeros(3, np.bool_),

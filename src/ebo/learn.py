@@ -208,9 +208,7 @@ def _blocks(data: Data, pair: Floats | None, rng: np.random.Generator) -> list[I
     if pair is not None:
         probes = rng.permutation(np.flatnonzero(are_probes(data.T, pair)))
         probes = probes[: int(PROBES * block_size)]
-    other = np.ones(len(data.u), dtype=np.bool_)
-    other[probes] = False
-    others = np.flatnonzero(other)
+    others = np.flatnonzero(_outside(probes, len(data.u)))
     rows = others[_worth_learning_from(data.u[others], most, rng)]
     parts = mondrian(data.T[rows], max_leaves=settings.max_leaves, leaf_size=block_size, rng=rng)
     blocks = [rows[part.rows] for part in parts] + [probes]
@@ -262,9 +260,14 @@ def _with_neighbours(data: Data, rows: Ints) -> Ints:
     if missing <= 0 or not len(rows):
         return rows
     near = _by_distance(data.T, int(rows[data.u[rows].argmax()]))
-    outside = np.ones(len(near), dtype=np.bool_)
+    return np.concatenate([rows, near[_outside(rows, len(near))[near]][:missing]])
+
+
+def _outside(rows: Ints, n: int) -> Bools:
+    """Which of n rows are not among these, (n,)."""
+    outside = np.ones(n, dtype=np.bool_)
     outside[rows] = False
-    return np.concatenate([rows, near[outside[near]][:missing]])
+    return outside
 
 
 def _by_distance(T: Floats, row: int) -> Ints:

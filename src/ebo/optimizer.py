@@ -321,15 +321,13 @@ class Optimizer:
         learned = settings.pooled and settings.sweeps > 0 and settings.group_limit != 1
         if not learned or dims == 1 or not 0 < 4 * wanted <= len(u):
             return np.empty((0, space.dims)), structure
-        if structure.pair is None:
-            # As it will come back from the user's units, which may be coarse.
+        pair = structure.pair
+        if pair is None:  # as it will come back from the user's units, which may be coarse
             pair = space.to_unit(space.from_unit(new_pair(T, u, space.snap, rng)))
-            structure = replace(structure, pair=pair)
-        assert structure.pair is not None
-        known = are_probes(np.concatenate([T, pending]), structure.pair).sum()
+        known = are_probes(np.concatenate([T, pending]), pair).sum()
         count = max(0, min(int(0.5 * n + rng.random()), wanted - int(known)))
-        X = space.from_unit(draw_probes(structure.pair, 4 * count, rng))
-        return X[self._data.new(X)][:count], structure
+        X = space.from_unit(draw_probes(pair, 4 * count, rng))
+        return X[self._data.new(X)][:count], replace(structure, pair=pair)
 
     def _told(
         self, goal: Goal, outcome: Outcome, leaves: int, structure: Structure, clock: _Clock

@@ -164,9 +164,16 @@ def run_chain(
     threads: int,
 ) -> tuple[State, Info]:
     """The pooled sampler on some blocks."""
-    prior = Prior(noise=NOISE_GRID)
-    given: dict[str, Any] = {"sweeps": sweeps, "rng": rng, "start": start, "threads": threads}
-    return sample(blocks, Box.unit(DIMS), Laplace(), prior, **given)
+    return sample(
+        blocks,
+        Box.unit(DIMS),
+        Laplace(),
+        Prior(noise=NOISE_GRID),
+        sweeps=sweeps,
+        rng=rng,
+        start=start,
+        threads=threads,
+    )
 
 
 def truth_log_likelihood(case: Case, T: Floats, y: Floats, truth: Ints) -> float:

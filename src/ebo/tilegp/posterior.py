@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
-KNOWN = 16 * float(np.finfo(np.float32).eps)  # least variance that single precision can tell
 NOTHING = np.empty(0, dtype=np.float32)
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less
 
@@ -175,7 +174,7 @@ class Moves:
         rounding errors would grow with every one that is added.
         """
         n, left = self._length, 1.0 - float(v @ v)
-        if left < KNOWN:
+        if left < native.KNOWN:
             return
         pivot = np.sqrt(left + max(self._posterior.noise, ADDED_NOISE))
         self._T[:, n] = x
