@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "acquisition.hpp"
 #include "gibbs.hpp"
 
 namespace nb = nanobind;
@@ -94,16 +95,24 @@ struct Moments {
   }
 };
 
-// Those of points whose kappa [point][n] is given.
-Moments whiten(const Kernels& kernels, const float* kappa, size_t points, const Floats& inverse,
-               const Rates& w, const Rates& base) {
-  const size_t n = base.shape(0), lanes = (points + LANES - 1) / LANES * LANES;
+// A leaf's posterior for points that change: R^-1 and R^-1 y, and both parts of the kernel.
+struct Leaf {
+  const Kernels& kernels;
+  LimitPoints limit, matern;
+  bool smooth;         // whether there is the latter
+  float scale, share;  // of each
+  const float *inverse, *w;
+  size_t stride;  // of the inverse
+};
+
+// Of points whose kappa [point][n] is given.
+Moments whiten(const Leaf& leaf, const float* kappa, size_t points, const float* base, size_t n) {
+  const size_t lanes = (points + LANES - 1) / LANES * LANES;
   Moments m{points, n, lanes, std::vector<double>(points), std::vector<double>(points),
             std::vector<float>(n * lanes)};
   std::vector<float> work(n * 3 * LANES), dot(lanes), square(lanes);
-  const Triangle triangle{n,           inverse.shape(1), inverse.data(), w.data(),
-                          base.data(), points,           lanes,          kappa};
-  kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
+  const Triangle triangle{n, leaf.stride, leaf.inverse, leaf.w, base, points, lanes, kappa};
+  leaf.kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
   for (size_t i = 0; i < points; ++i) {
     m.mean[i] = dot[i];
     m.deviation[i] = std::sqrt(std::max(1.0 - double(square[i]), KNOWN));
@@ -111,33 +120,63 @@ Moments whiten(const Kernels& kernels, const float* kappa, size_t points, const 
   return m;
 }
 
-// The dimensions that are not in a group.
-std::vector<int64_t> all_but(const Numbers& group, size_t dims) {
-  std::vector<bool> inside(dims);
-  for (size_t g = 0; g < group.shape(0); ++g) {
+void check_group(const Numbers& group, size_t dims) {
+  for (size_t g = 0; g < group.shape(0); ++g)
     if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
-      throw nb::value_error("the group has a dimension that is not there");
-    inside[size_t(group.data()[g])] = true;
-  }
-  std::vector<int64_t> others;
-  for (size_t d = 0; d < dims; ++d)
-    if (!inside[d]) others.push_back(int64_t(d));
-  return others;
+      throw nb::value_error("a group has a dimension that is not there");
 }
+
+// Groups of dimensions, one after the other, and where each ends.
+void check_groups(const Numbers& members, const Numbers& ends, size_t dims) {
+  int64_t begin = 0;
+  for (size_t m = 0; m < ends.shape(0); begin = ends.data()[m++])
+    if (ends.data()[m] < begin || ends.data()[m] > int64_t(members.shape(0)))
+      throw nb::value_error("groups must end one after the other");
+  check_group(members, dims);
+}
+
+struct Group {
+  const int64_t* members;
+  size_t count;
+
+  // The dimensions that are not in it.
+  std::vector<int64_t> others(size_t dims) const {
+    std::vector<int64_t> all;
+    for (size_t d = 0; d < dims; ++d)
+      if (std::find(members, members + count, int64_t(d)) == members + count)
+        all.push_back(int64_t(d));
+    return all;
+  }
+};
 
 // row[column] += share times the smooth kernel between T and the point P[0], its dimensions of a
 // group taken from each of the points P [row][dim].
 void add_smooth(const Kernels& kernels, const LimitPoints& points, const float* P, size_t rows,
-                size_t dims, const Numbers& group, const std::vector<int64_t>& others, float share,
-                float* out) {
+                size_t dims, const Group& group, float share, float* out) {
+  const std::vector<int64_t> others = group.others(dims);
   std::vector<float> base(points.columns), square, row(points.columns);
   kernels.add_square_distance(points, P, others.data(), others.size(), base.data());
   for (size_t i = 0; i < rows; ++i, out += points.columns) {
     square = base;
-    kernels.add_square_distance(points, P + i * dims, group.data(), group.shape(0), square.data());
+    kernels.add_square_distance(points, P + i * dims, group.members, group.count, square.data());
     kernels.matern(square.data(), points.columns, share, row.data());
     for (size_t j = 0; j < points.columns; ++j) out[j] += row[j];
   }
+}
+
+// Of the point P[0], whose v is the base, with a group of its dimensions taken from the points P.
+Moments vary(const Leaf& leaf, const std::vector<float>& P, size_t rows, const Group& group,
+             const float* base) {
+  const size_t n = leaf.limit.columns, dims = P.size() / rows;
+  std::vector<float> kappa(rows * n), work(n);
+  for (size_t i = 0; i < rows; ++i)
+    leaf.kernels.add_similarity(leaf.limit, P.data() + i * dims, group.members, group.count,
+                                leaf.scale, work.data(), kappa.data() + i * n);
+  if (leaf.smooth)
+    add_smooth(leaf.kernels, leaf.matern, P.data(), rows, dims, group, leaf.share, kappa.data());
+  for (size_t i = rows; i-- > 0;)
+    for (size_t j = 0; j < n; ++j) kappa[i * n + j] -= kappa[j];
+  return whiten(leaf, kappa.data(), rows, base, n);
 }
 
 // The states that a run went through, one row a sweep.
@@ -205,13 +244,7 @@ NB_MODULE(native, m) {
         if (T.shape(0) != dims || cuts.shape(0) != dims || categorical.shape(0) != dims ||
             columns > T.shape(1))
           throw nb::value_error("arrays of different dimensions");
-        int64_t begin = 0;
-        for (size_t m = 0; m < groups; begin = ends.data()[m++])
-          if (ends.data()[m] < begin || ends.data()[m] > int64_t(members.shape(0)))
-            throw nb::value_error("groups must end one after the other");
-        for (size_t g = 0; g < members.shape(0); ++g)
-          if (members.data()[g] < 0 || members.data()[g] >= int64_t(dims))
-            throw nb::value_error("a group has a dimension that is not there");
+        check_groups(members, ends, dims);
         std::vector<float> out(rows * columns), work(columns);
         {
           nb::gil_scoped_release release;
@@ -241,13 +274,14 @@ NB_MODULE(native, m) {
         if (rows == 0 || T.shape(0) != dims || rates.shape(0) != dims ||
             categorical.shape(0) != dims || columns > T.shape(1))
           throw nb::value_error("arrays of different dimensions, or no points");
-        const std::vector<int64_t> others = all_but(group, dims);
+        check_group(group, dims);
         std::vector<float> out(rows * columns);
         {
           nb::gil_scoped_release release;
           const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
           const LimitPoints points{false, rates.data(), mask, T.data(), columns, T.shape(1)};
-          add_smooth(kernels, points, P.data(), rows, dims, group, others, scale, out.data());
+          add_smooth(kernels, points, P.data(), rows, dims, {group.data(), group.shape(0)}, scale,
+                     out.data());
         }
         return to_array(std::move(out), {rows, columns});
       },
@@ -257,47 +291,55 @@ NB_MODULE(native, m) {
   m.def(
       "whiten",
       [](Floats kappa, Floats inverse, Rates w, Rates base) {
-        check_triangle(kappa.shape(1), inverse, w, base);
+        const size_t n = kappa.shape(1);
+        check_triangle(n, inverse, w, base);
         Moments moments;
         {
           nb::gil_scoped_release release;
-          moments = whiten(kernels, kappa.data(), kappa.shape(0), inverse, w, base);
+          const Leaf leaf{kernels, {}, {}, false, 0.0f, 0.0f, inverse.data(), w.data(),
+                          inverse.shape(1)};
+          moments = whiten(leaf, kappa.data(), kappa.shape(0), base.data(), n);
         }
         return moments.as_tuple();
       },
       "kappa"_a, "inverse"_a, "w"_a, "base"_a,
       "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
       "v.w and sqrt(1 - v.v) of each, and v as (n, points or more).");
+  const auto leaf_of = [](bool laplace, const Points& P, const Floats& T, size_t columns,
+                          const Rates& cuts, const Mask& categorical, float scale,
+                          const Rates& rates, float share, const Floats& inverse, const Rates& w,
+                          const Rates& base) {
+    const size_t dims = P.shape(1);
+    const bool smooth = rates.shape(0) > 0;
+    if (P.shape(0) == 0 || T.shape(0) != dims || cuts.shape(0) != dims ||
+        categorical.shape(0) != dims || columns > T.shape(1) ||
+        (smooth && rates.shape(0) != dims))
+      throw nb::value_error("arrays of different dimensions, or no points");
+    check_triangle(columns, inverse, w, base);
+    const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+    return Leaf{kernels,
+                {laplace, cuts.data(), mask, T.data(), columns, T.shape(1)},
+                {false, rates.data(), mask, T.data(), columns, T.shape(1)},
+                smooth,
+                scale,
+                share,
+                inverse.data(),
+                w.data(),
+                inverse.shape(1)};
+  };
   m.def(
       "vary",
-      [](bool laplace, Points P, Floats T, size_t columns, Numbers group, Rates cuts,
-         Mask categorical, float scale, Rates rates, float share, Floats inverse, Rates w,
-         Rates base) {
-        const size_t rows = P.shape(0), dims = P.shape(1);
-        const bool smooth = rates.shape(0) > 0;
-        if (rows == 0 || T.shape(0) != dims || cuts.shape(0) != dims ||
-            categorical.shape(0) != dims || columns > T.shape(1) ||
-            (smooth && rates.shape(0) != dims))
-          throw nb::value_error("arrays of different dimensions, or no points");
-        check_triangle(columns, inverse, w, base);
-        const std::vector<int64_t> others = all_but(group, dims);
+      [leaf_of](bool laplace, Points P, Floats T, size_t columns, Numbers group, Rates cuts,
+                Mask categorical, float scale, Rates rates, float share, Floats inverse, Rates w,
+                Rates base) {
+        const Leaf leaf = leaf_of(laplace, P, T, columns, cuts, categorical, scale, rates, share,
+                                  inverse, w, base);
+        check_group(group, P.shape(1));
         Moments moments;
         {
           nb::gil_scoped_release release;
-          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
           const std::vector<float> points(P.data(), P.data() + P.size());
-          std::vector<float> kappa(rows * columns), work(columns);
-          const LimitPoints limit{laplace, cuts.data(), mask, T.data(), columns, T.shape(1)};
-          const LimitPoints matern{false, rates.data(), mask, T.data(), columns, T.shape(1)};
-          for (size_t i = 0; i < rows; ++i)
-            kernels.add_similarity(limit, points.data() + i * dims, group.data(), group.shape(0),
-                                   scale, work.data(), kappa.data() + i * columns);
-          if (smooth)
-            add_smooth(kernels, matern, points.data(), rows, dims, group, others, share,
-                       kappa.data());
-          for (size_t i = rows; i-- > 0;)
-            for (size_t j = 0; j < columns; ++j) kappa[i * columns + j] -= kappa[j];
-          moments = whiten(kernels, kappa.data(), rows, inverse, w, base);
+          moments = vary(leaf, points, P.shape(0), {group.data(), group.shape(0)}, base.data());
         }
         return moments.as_tuple();
       },
@@ -306,6 +348,73 @@ NB_MODULE(native, m) {
       "The same for the point P[0], whose v is the base, with a group of its dimensions taken from "
       "the points P (points, dims): kappa is a limit kernel of the group, times scale, and, if there "
       "are rates, the smooth kernel of all dimensions, times share, to T (dims, columns).");
+  nb::class_<Goal>(m, "Goal", "What is aimed at; see ebo.acquisition.")
+      .def(
+          "__init__",
+          [](Goal* self, const std::string& kind, double best, double upper_bound,
+             double deviations, std::vector<double> maxima, double mean, double scale) {
+            const Acquisition code = kind == "eta"   ? Acquisition::eta
+                                     : kind == "ucb" ? Acquisition::upper_confidence
+                                     : kind == "ei"  ? Acquisition::improvement
+                                     : kind == "pi"  ? Acquisition::probability
+                                                     : Acquisition::entropy;
+            if (code == Acquisition::entropy && maxima.empty())
+              throw nb::value_error("max-value entropy needs samples of the maximum");
+            new (self) Goal{code, best, upper_bound, deviations, std::move(maxima), mean, scale};
+          },
+          nb::kw_only(), "kind"_a, "best"_a, "upper_bound"_a, "deviations"_a, "maxima"_a, "mean"_a,
+          "scale"_a)
+      .def(
+          "worth",
+          [](const Goal& self, Doubles mean, Doubles sd) {
+            if (mean.size() != sd.size()) throw nb::value_error("arrays of different lengths");
+            std::vector<double> worth(mean.size());
+            for (size_t i = 0; i < worth.size(); ++i)
+              worth[i] = self.worth(mean.data()[i], sd.data()[i]);
+            return to_array(std::move(worth), {mean.size()});
+          },
+          "mean"_a, "sd"_a, "The acquisition function, of means and deviations in its scale.");
+  m.def(
+      "climb",
+      [leaf_of](const Goal& goal, bool laplace, Points P, Floats T, size_t columns,
+                Numbers members, Numbers ends, Rates cuts, Mask categorical, float scale,
+                Rates rates, float share, Floats inverse, Rates w, Rates base) {
+        const Leaf leaf = leaf_of(laplace, P, T, columns, cuts, categorical, scale, rates, share,
+                                  inverse, w, base);
+        const size_t rows = P.shape(0), dims = P.shape(1), groups = ends.shape(0);
+        check_groups(members, ends, dims);
+        std::vector<int64_t> chosen(groups);
+        std::vector<float> v(base.data(), base.data() + columns);
+        {
+          nb::gil_scoped_release release;
+          std::vector<float> points(P.data(), P.data() + P.size());
+          Group group{members.data(), 0};
+          for (size_t m = 0; m < groups; ++m) {
+            group.members += group.count;
+            group.count = size_t(members.data() + ends.data()[m] - group.members);
+            const Moments moved = vary(leaf, points, rows, group, v.data());
+            size_t best = 0;
+            double most = goal.worth(moved.mean[0], moved.deviation[0]);
+            for (size_t i = 1; i < rows; ++i) {
+              const double worth = goal.worth(moved.mean[i], moved.deviation[i]);
+              if (worth > most) {
+                most = worth;
+                best = i;
+              }
+            }
+            chosen[m] = int64_t(best);
+            for (size_t g = 0; g < group.count; ++g)
+              points[size_t(group.members[g])] = points[best * dims + size_t(group.members[g])];
+            for (size_t j = 0; j < columns; ++j) v[j] = moved.v[j * moved.lanes + best];
+          }
+        }
+        return nb::make_tuple(to_array(std::move(chosen), {groups}),
+                              to_array(std::move(v), {columns}));
+      },
+      "goal"_a, "laplace"_a, "P"_a, "T"_a, "columns"_a, "members"_a, "ends"_a, "cuts"_a,
+      "categorical"_a, "scale"_a, "rates"_a, "share"_a, "inverse"_a, "w"_a, "base"_a,
+      "The same for groups one after the other, each left where the goal's worth is largest: rows of "
+      "P that the groups come from, and v of the point that they make.");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

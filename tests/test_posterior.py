@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ebo.acquisition import ACQUISITIONS, Goal
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Kernel, Laplace
@@ -179,6 +180,27 @@ def test_a_block_moves_as_the_whole_posterior_says(family: str, n: int, seed: in
         new = int(case.rng.integers(len(P)))
         P[0, group], v = P[new, group], moved[new]
     np.testing.assert_allclose(v, moves.whitened(P[0]), atol=SINGLE)
+
+
+@pytest.mark.parametrize("family", KERNELS)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("kind", ACQUISITIONS)
+def test_climbing_is_block_after_block_to_the_best(family: str, n: int, kind: str) -> None:
+    case = draw(family, n, 12)
+    posterior = case.posterior()
+    moves, P, order = Moves(posterior, room=0), case.P.copy(), np.array([2, 0, 1, 0])
+    goal = Goal(0.3, 2.0, maxima=np.array([0.9, 1.5])).in_core(kind, mean=0.2, scale=1.3)
+    start = v = moves.whitened(P[0])
+    expected = []
+    for m in order:
+        mean, sd, moved = moves.vary(m, v, P)
+        expected.append(int(goal.worth(mean, sd).argmax()))
+        group = posterior.groups[m]
+        P[0, group], v = P[expected[-1], group], moved[expected[-1]]
+    rows, climbed = moves.climb(order, start, case.P, goal)
+    assert rows.tolist() == expected
+    np.testing.assert_array_equal(climbed, v)
+    assert kind != "ucb" or n < 40 or any(expected)  # it does not just stay where it is
 
 
 @pytest.mark.parametrize("family", KERNELS)

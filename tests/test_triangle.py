@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ebo import native
+from ebo.acquisition import Goal
 
 ROOT = Path(__file__).parents[1]
 
@@ -80,16 +81,29 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             native.whiten(*given)
 
 
-def test_vary_refuses_what_does_not_fit() -> None:
+@pytest.mark.parametrize("name", ["vary", "climb"])
+def test_what_does_not_fit_is_refused(name: str) -> None:
+    call = getattr(native, name)
     fitting: dict[str, Any] = {
         "laplace": True, "P": np.zeros((2, 3)), "T": zeros(3, 5), "columns": 5,
-        "group": np.array([0, 2]), "cuts": zeros(3), "categorical": np.zeros(3, np.bool_),
-        "scale": 0.5, "rates": zeros(3), "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5),
-        "base": zeros(5),
+        "cuts": zeros(3), "categorical": np.zeros(3, np.bool_), "scale": 0.5, "rates": zeros(3),
+        "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5), "base": zeros(5),
     }  # fmt: skip
-    mean, sd, v = native.vary(**fitting)
-    assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
-    native.vary(**{**fitting, "rates": zeros(0)})
+    dimensions = "group"
+    if name == "climb":
+        dimensions = "members"
+        goal = Goal(0.0, 1.0).in_core("ei")
+        fitting |= {"goal": goal, "members": np.array([2, 0, 1]), "ends": np.array([2, 3])}
+        rows, v = call(**fitting)
+        assert (rows.tolist(), v.tolist()) == ([0, 0], [0.0] * 5)
+        for ends in ([3, 2], [2, 4], [-1, 3]):
+            with pytest.raises(ValueError, match="one after the other"):
+                call(**{**fitting, "ends": np.array(ends)})
+    else:
+        fitting["group"] = np.array([0, 2])
+        mean, sd, v = call(**fitting)
+        assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
+    call(**{**fitting, "rates": zeros(0)})
     for changed in (
         {"P": np.zeros((0, 3))},
         {"T": zeros(2, 5)},
@@ -97,14 +111,14 @@ def test_vary_refuses_what_does_not_fit() -> None:
         {"cuts": zeros(2)},
         {"categorical": np.zeros(2, np.bool_)},
         {"rates": zeros(2)},
-        {"group": np.array([3])},
-        {"group": np.array([-1])},
+        {dimensions: np.array([0, 1, 3])},
+        {dimensions: np.array([0, 1, -1])},
     ):
         with pytest.raises(ValueError, match="dimension"):
-            native.vary(**{**fitting, **changed})
+            call(**{**fitting, **changed})
     for changed in ({"inverse": zeros(4, 5)}, {"w": zeros(4)}, {"base": zeros(4)}):
         with pytest.raises(ValueError, match="lengths"):
-            native.vary(**{**fitting, **changed})
+            call(**{**fitting, **changed})
 
 
 if __name__ == "__main__":

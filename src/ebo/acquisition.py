@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import log_ndtr
+
+from ebo import native
 
 Floats = NDArray[np.float64]
-
-_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -37,39 +37,45 @@ class Goal:
     maxima: Floats | None = None
     deviations: float = 2.0  # of the upper confidence bound
 
+    def in_core(self, kind: str, mean: float = 0.0, scale: float = 1.0) -> native.Goal:
+        """The core's form of it, for an acquisition function and the scale that a model has."""
+        return native.Goal(
+            kind=kind.removesuffix("-gumbel"),
+            best=self.best,
+            upper_bound=self.upper_bound,
+            deviations=self.deviations,
+            maxima=[] if self.maxima is None else self.maxima.tolist(),
+            mean=mean,
+            scale=scale,
+        )
+
 
 Acquisition = Callable[[Floats, Floats, Goal], Floats]
 
 
 def eta(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """-η = (μ - f*)/σ (Section 3.3)."""
-    return (mean - goal.upper_bound) / sd
+    return _worth("eta", mean, sd, goal)
 
 
 def upper_confidence(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """μ + c σ."""
-    return mean + goal.deviations * sd
+    return _worth("ucb", mean, sd, goal)
 
 
 def log_improvement(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log E max(0, f - best), exact far below the best as well."""
-    return np.log(sd) + _log_h((mean - goal.best) / sd)
+    return _worth("ei", mean, sd, goal)
 
 
 def log_probability(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log P(f > best)."""
-    log_p: Floats = log_ndtr((mean - goal.best) / sd)
-    return log_p
+    return _worth("pi", mean, sd, goal)
 
 
 def entropy(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log of the information about the maximum (MES), averaged over its samples."""
-    if goal.maxima is None:
-        raise ValueError("max-value entropy needs samples of the maximum")
-    total = np.zeros(np.broadcast(mean, sd).shape)
-    for maximum in goal.maxima:
-        total += _information((maximum - mean) / sd)
-    return np.log(np.maximum(total / len(goal.maxima), 1e-300))
+    return _worth("mes", mean, sd, goal)
 
 
 ACQUISITIONS: dict[str, Acquisition] = {
@@ -80,6 +86,12 @@ ACQUISITIONS: dict[str, Acquisition] = {
     "mes": entropy,
     "mes-gumbel": entropy,
 }
+
+
+def _worth(kind: str, mean: Floats, sd: Floats, goal: Goal) -> Floats:
+    """By the core, which has the formulas (native/acquisition.hpp)."""
+    m, s = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(sd, np.float64))
+    return goal.in_core(kind).worth(m.ravel(), s.ravel()).reshape(m.shape)
 
 
 def gumbel_maxima(mean: Floats, sd: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -115,30 +127,3 @@ def sampled_maxima(
     drawn: Floats = mean[:, None] + root @ rng.standard_normal((len(mean), count))
     maxima: Floats = drawn.max(axis=0)
     return maxima
-
-
-def _log_h(u: Floats) -> Floats:
-    """log(φ(u) + u Φ(u)), without cancellation for negative u."""
-    log_phi = -0.5 * u**2 - _LOG_SQRT_2PI
-    near = np.maximum(u, -1.0)
-    direct = np.log(np.exp(-0.5 * near**2 - _LOG_SQRT_2PI) + near * ndtr(near))
-    far = np.minimum(u, -1.0)
-    # φ + uΦ = φ (1 - |u| sqrt(π/2) erfcx(|u|/√2)); far out the bracket is 1/u² - 3/u⁴.
-    bracket = 1.0 + far * np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))
-    series = -2.0 * np.log(-far) - 3.0 / far**2
-    tail = np.where(far < -1e3, series, np.log(np.maximum(bracket, 1e-300)))
-    log_h: Floats = np.where(u > -1.0, direct, log_phi + tail)
-    return log_h
-
-
-def _information(gamma: Floats) -> Floats:
-    """γφ(γ)/(2Φ(γ)) - log Φ(γ), without cancellation for negative γ."""
-    near = np.maximum(gamma, -1.0)
-    log_cdf = log_ndtr(near)
-    direct = 0.5 * near * np.exp(-0.5 * near**2 - _LOG_SQRT_2PI - log_cdf) - log_cdf
-    far = np.minimum(gamma, -1.0)
-    mills = np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))  # Φ/φ
-    excess = np.where(far < -1e3, -1.0 + 2.0 / far**2, far * (1.0 / mills + far))
-    tail = 0.5 * excess - np.log(mills) + _LOG_SQRT_2PI
-    information: Floats = np.where(gamma > -1.0, direct, tail)
-    return information

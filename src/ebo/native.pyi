@@ -50,6 +50,38 @@ def vary(
     base: NDArray[np.float32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
 
+class Goal:
+    def __init__(
+        self,
+        *,
+        kind: str,
+        best: float,
+        upper_bound: float,
+        deviations: float,
+        maxima: Sequence[float],
+        mean: float,
+        scale: float,
+    ) -> None: ...
+    def worth(self, mean: NDArray[np.float64], sd: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+def climb(
+    goal: Goal,
+    laplace: bool,
+    P: NDArray[np.float64],
+    T: NDArray[np.float32],
+    columns: int,
+    members: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    cuts: NDArray[np.float32],
+    categorical: NDArray[np.bool_],
+    scale: float,
+    rates: NDArray[np.float32],
+    share: float,
+    inverse: NDArray[np.float32],
+    w: NDArray[np.float32],
+    base: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+
 class Gibbs:
     def __init__(
         self,

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima, sampled_maxima
+from ebo import native
+from ebo.acquisition import Goal, gumbel_maxima, sampled_maxima
 from ebo.learn import LeafModel
 from ebo.partition import NARROWEST, Leaf, mondrian
 from ebo.settings import Settings
@@ -55,10 +57,15 @@ class Local:
     snap: Snap
     rng: np.random.Generator
 
+    @cached_property
+    def aim(self) -> native.Goal:
+        """The acquisition function, of means and deviations in the model's scale."""
+        model = self.model
+        return self.goal.in_core(self.settings.acquisition, model.mean, model.scale)
+
     def acquire(self, mean: Floats, sd: Floats) -> Floats:
-        """The acquisition function, of a mean and deviation in the model's scale."""
-        function = ACQUISITIONS[self.settings.acquisition]
-        return function(self.model.mean + self.model.scale * mean, self.model.scale * sd, self.goal)
+        """What it makes of them."""
+        return self.aim.worth(mean, sd)
 
     def uniform(self, count: int) -> Floats:
         """Random points of the leaf."""
@@ -115,13 +122,10 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
                 crossing.put_into(P, movable)
             P = local.snap(P)
             P[0] = x
-            U = model.to_leaf(P)
-            for m in rng.permutation(movable):
-                mean, sd, moved = moves.vary(m, v, U)
-                chosen, group = int(local.acquire(mean, sd).argmax()), groups[m]
-                P[0, group], U[0, group] = P[chosen, group], U[chosen, group]
-                v = moved[chosen]
-            x = P[0]
+            order = rng.permutation(movable)
+            rows, v = moves.climb(order, v, model.to_leaf(P), local.aim)
+            for m, row in zip(order, rows, strict=True):
+                x[groups[m]] = P[row, groups[m]]
         found.append(x)
         moves.add(model.to_leaf(x), v)
     return np.array(found)

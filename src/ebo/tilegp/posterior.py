@@ -19,6 +19,8 @@ v          (n,)         R⁻¹ κ_n of one point
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
@@ -135,30 +137,37 @@ class Moves:
         """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
         replaced by those of the points P.
         """
-        group, n, base = self._posterior.groups[m], self._length, np.ascontiguousarray(v)
-        rows, smooth = self._rows, self._smooth
-        if rows is not None:  # all in one call: threads have the interpreter to share
-            mean, sd, moved = native.vary(
-                rows.laplace,
-                P,
-                rows.T,
-                n,
-                group,
-                rows.cuts,
-                rows.categorical,
-                self._posterior.group_share,
-                NOTHING if smooth is None else smooth.rates,
-                0.0 if smooth is None else smooth.share,
-                self._inverse,
-                self._w,
-                base,
-            )
+        group, base = self._posterior.groups[m], np.ascontiguousarray(v)
+        if self._rows is not None:
+            leaf = self._in_core(self._rows)
+            mean, sd, moved = native.vary(P=P, group=group, base=base, **leaf)
             return mean, sd, moved.T[: len(P)]
         kappa = self._kappa([group], P)
-        if smooth is not None:
-            kappa += smooth(P, group, n)
+        if self._smooth is not None:
+            kappa += self._smooth(P, group, self._length)
         kappa -= kappa[0].copy()
         return self._moments(kappa, base)
+
+    def climb(self, order: Ints, v: Singles, P: Floats, goal: native.Goal) -> tuple[Ints, Singles]:
+        """Rows of P that blocks of the point P[0], whose v is given, are best taken from, by what
+        the goal says, one block after the other in an order; and v of the point that they make.
+        """
+        groups = [self._posterior.groups[m] for m in order]
+        if self._rows is not None:  # all in one call: threads have the interpreter to share
+            return native.climb(
+                goal,
+                P=P,
+                members=np.concatenate(groups),
+                ends=np.cumsum([len(group) for group in groups]),
+                base=np.ascontiguousarray(v),
+                **self._in_core(self._rows),
+            )
+        P, rows = P.copy(), np.zeros(len(order), dtype=np.int64)
+        for i, group in enumerate(groups):
+            mean, sd, moved = self.vary(int(order[i]), v, P)
+            rows[i] = goal.worth(mean, sd).argmax()
+            P[0, group], v = P[rows[i], group], moved[rows[i]]
+        return rows, v
 
     def component(self, m: int) -> Singles:
         """The posterior mean of group m's part of f at the observations, (n,)."""
@@ -185,6 +194,22 @@ class Moves:
         self._inverse[n, :n] = -(v @ self._inverse[:n, :n]) / pivot
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
+
+    def _in_core(self, rows: LimitRows) -> dict[str, Any]:
+        """What the core needs to know of the posterior."""
+        smooth = self._smooth
+        return {
+            "laplace": rows.laplace,
+            "T": rows.T,
+            "columns": self._length,
+            "cuts": rows.cuts,
+            "categorical": rows.categorical,
+            "scale": self._posterior.group_share,
+            "rates": NOTHING if smooth is None else smooth.rates,
+            "share": 0.0 if smooth is None else smooth.share,
+            "inverse": self._inverse,
+            "w": self._w,
+        }
 
     def _kappa(self, groups: list[Ints], P: Floats) -> Singles:
         """The part that some groups have in the kernel, (S, n)."""
