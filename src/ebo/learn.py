@@ -237,12 +237,11 @@ def _believed(structure: Structure, rng: np.random.Generator) -> Structure:
 def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
     """Condition a leaf on its observations, with the structure that all share.
 
-    A smooth part does not care for boxes: with it, the model knows of the observations around the
-    leaf's best one, inside or not. What lies in other corners of the leaf would take their place.
+    A smooth part does not care for boxes: with it, the model also knows of observations outside.
     """
     rows = leaf.rows
     if structure.smooth is not None:
-        rows = _around_the_best(data, rows)
+        rows = _with_neighbours(data, rows)
     T, u, dims = data.T[rows], data.u[rows], data.T.shape[1]
     scale = _Scale.of(u)
     kernel = draw_kernel(data.settings, data.categorical, rng)
@@ -255,11 +254,13 @@ def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Gener
     return LeafModel(posterior, T, y / c, lower, width, scale.mean, c * scale.deviation)
 
 
-def _around_the_best(data: Data, rows: Ints) -> Ints:
-    """The observations nearest to the best of some rows, as many as a leaf may have."""
-    if not len(rows):
+def _with_neighbours(data: Data, rows: Ints) -> Ints:
+    """The rows, and those nearest to the best of them, up to the size of a leaf."""
+    missing = data.settings.leaf_size - len(rows)
+    if missing <= 0 or not len(rows):
         return rows
-    return _by_distance(data.T, int(rows[data.u[rows].argmax()]))[: data.settings.leaf_size]
+    near = _by_distance(data.T, int(rows[data.u[rows].argmax()]))
+    return np.concatenate([rows, near[_outside(rows, len(near))[near]][:missing]])
 
 
 def _outside(rows: Ints, n: int) -> Bools:
