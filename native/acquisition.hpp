@@ -1,8 +1,7 @@
-// What a point is worth, by the posterior mean and deviation there: the formulas of acquisition.py.
+// What a point is worth, by the posterior mean and deviation there; acquisition.py says which is which.
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 namespace ebo {
@@ -38,7 +37,10 @@ inline double log_chance(double u) {
 
 // u phi(u)/(2 Phi(u)) - log Phi(u)
 inline double information(double u) {
-  if (u > FAR) return 0.5 * u * std::exp(log_density(u) - log_chance(u)) - log_chance(u);
+  if (u > FAR) {
+    const double below = log_chance(u);
+    return 0.5 * u * std::exp(log_density(u) - below) - below;
+  }
   const double q = excess(-u);
   return LOG_SQRT_2PI + std::log(q - u) + 0.5 * u * q;
 }

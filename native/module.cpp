@@ -95,24 +95,21 @@ struct Moments {
   }
 };
 
-// A leaf's posterior for points that change: R^-1 and R^-1 y, and both parts of the kernel.
-struct Leaf {
+// R^-1 and R^-1 y of a leaf.
+struct Root {
   const Kernels& kernels;
-  LimitPoints limit, matern;
-  bool smooth;         // whether there is the latter
-  float scale, share;  // of each
   const float *inverse, *w;
   size_t stride;  // of the inverse
 };
 
 // Of points whose kappa [point][n] is given.
-Moments whiten(const Leaf& leaf, const float* kappa, size_t points, const float* base, size_t n) {
+Moments whiten(const Root& root, const float* kappa, size_t points, const float* base, size_t n) {
   const size_t lanes = (points + LANES - 1) / LANES * LANES;
   Moments m{points, n, lanes, std::vector<double>(points), std::vector<double>(points),
             std::vector<float>(n * lanes)};
   std::vector<float> work(n * 3 * LANES), dot(lanes), square(lanes);
-  const Triangle triangle{n, leaf.stride, leaf.inverse, leaf.w, base, points, lanes, kappa};
-  leaf.kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
+  const Triangle triangle{n, root.stride, root.inverse, root.w, base, points, lanes, kappa};
+  root.kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
   for (size_t i = 0; i < points; ++i) {
     m.mean[i] = dot[i];
     m.deviation[i] = std::sqrt(std::max(1.0 - double(square[i]), KNOWN));
@@ -164,19 +161,28 @@ void add_smooth(const Kernels& kernels, const LimitPoints& points, const float* 
   }
 }
 
+// A leaf's posterior for points that change: its root and both parts of the kernel.
+struct Leaf {
+  Root root;
+  LimitPoints limit, matern;
+  bool smooth;         // whether there is the latter
+  float scale, share;  // of each
+};
+
 // Of the point P[0], whose v is the base, with a group of its dimensions taken from the points P.
 Moments vary(const Leaf& leaf, const std::vector<float>& P, size_t rows, const Group& group,
              const float* base) {
+  const Kernels& kernels = leaf.root.kernels;
   const size_t n = leaf.limit.columns, dims = P.size() / rows;
   std::vector<float> kappa(rows * n), work(n);
   for (size_t i = 0; i < rows; ++i)
-    leaf.kernels.add_similarity(leaf.limit, P.data() + i * dims, group.members, group.count,
-                                leaf.scale, work.data(), kappa.data() + i * n);
+    kernels.add_similarity(leaf.limit, P.data() + i * dims, group.members, group.count,
+                           leaf.scale, work.data(), kappa.data() + i * n);
   if (leaf.smooth)
-    add_smooth(leaf.kernels, leaf.matern, P.data(), rows, dims, group, leaf.share, kappa.data());
+    add_smooth(kernels, leaf.matern, P.data(), rows, dims, group, leaf.share, kappa.data());
   for (size_t i = rows; i-- > 0;)
     for (size_t j = 0; j < n; ++j) kappa[i * n + j] -= kappa[j];
-  return whiten(leaf, kappa.data(), rows, base, n);
+  return whiten(leaf.root, kappa.data(), rows, base, n);
 }
 
 // The states that a run went through, one row a sweep.
@@ -296,9 +302,8 @@ NB_MODULE(native, m) {
         Moments moments;
         {
           nb::gil_scoped_release release;
-          const Leaf leaf{kernels, {}, {}, false, 0.0f, 0.0f, inverse.data(), w.data(),
-                          inverse.shape(1)};
-          moments = whiten(leaf, kappa.data(), kappa.shape(0), base.data(), n);
+          const Root root{kernels, inverse.data(), w.data(), inverse.shape(1)};
+          moments = whiten(root, kappa.data(), kappa.shape(0), base.data(), n);
         }
         return moments.as_tuple();
       },
@@ -317,15 +322,12 @@ NB_MODULE(native, m) {
       throw nb::value_error("arrays of different dimensions, or no points");
     check_triangle(columns, inverse, w, base);
     const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
-    return Leaf{kernels,
+    return Leaf{{kernels, inverse.data(), w.data(), inverse.shape(1)},
                 {laplace, cuts.data(), mask, T.data(), columns, T.shape(1)},
                 {false, rates.data(), mask, T.data(), columns, T.shape(1)},
                 smooth,
                 scale,
-                share,
-                inverse.data(),
-                w.data(),
-                inverse.shape(1)};
+                share};
   };
   m.def(
       "vary",

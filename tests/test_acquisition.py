@@ -99,11 +99,12 @@ def test_log_improvement_rises_everywhere() -> None:
     assert (np.diff(log_h(u)) > 0).all()
 
 
-@pytest.mark.parametrize("function", [log_improvement, log_probability])
+@pytest.mark.parametrize("function", [log_improvement, log_probability, entropy])
 def test_no_step_where_the_formulas_meet(function: Acquisition) -> None:
-    for middle in (-5.0, 0.0):
+    for middle in (-5.0, 0.0, 5.0):
         around = middle + np.linspace(-1e-7, 1e-7, 101)
-        assert (np.diff(function(around, np.ones(101), Goal(0.0, 1.0))) > 0).all()
+        value = function(around, np.ones(101), Goal(0.0, 1.0, maxima=np.zeros(1)))
+        assert (np.diff(value) > 0).all()
 
 
 def test_entropy() -> None:

@@ -238,7 +238,7 @@ def test_better_than_random_with_failures_and_batches_of_one(
                 assert ((X >= 0.0) & (X <= 1.0)).all()
                 optimizer.tell(X, f(X))
             values.append(optimizer.best()[1])
-    assert np.mean(found[name]) > 0.75 * np.mean(found["random"])
+    assert np.mean(found[name]) > 0.6 * np.mean(found["random"])
 
 
 def test_points_that_are_pending_are_kept_away_from_and_forgotten_when_told() -> None:
