@@ -12,7 +12,8 @@
 // after which, up to scale, the Gram matrix is
 //   with d in group g:  without - weight(G_g AND S_d)  (- weight of all, if d left an empty group)
 //   with other cuts:    without - weight(S'_d AND rest),
-// which are the two forms of `Candidates`.
+// which are the two forms of `Candidates`. What is decided for d changes rest, without and S_d only;
+// its group and the total follow when d is settled, once, whatever was decided in between.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -84,8 +85,7 @@ class Block {
              int per_dim) {
     for (int d = 0; d < tiling_.dims; ++d) {
       propose_cuts(d, &cuts[size_t(d) * per_dim], 1, per_dim);
-      const uint64_t* from = proposed(0);
-      for (size_t i = 0; i < full_.size(); ++i, from += shape_.lanes) separation_[d][i] = *from;
+      accept_cuts(d, 0);
     }
     std::fill_n(total_.data(), pairs_, 0.0);
     for (size_t g = 0; g < members.size(); ++g) {
@@ -113,14 +113,13 @@ class Block {
     evaluate(without_, chunks_[chunk].data(), separation_[d].data(), lane, s, w, out);
   }
 
-  // d joins the group in a slot; `offset` is that of its lane.
-  void join(int d, int slot, double offset) {
-    kernels_.join[tiling_.similarity()](pairs_, words_, shape_.lanes, lane(slot),
-                                        separation_[d].data(), offset, without_.data(),
-                                        total_.data());
-  }
   // d's old group goes on without it.
   void leave(int slot) { set_group(slot, *rest_); }
+  // d joins the group of these members, `offset` is that of its lane.
+  void join(const std::vector<int>& members, double offset) {
+    rest_ = &keep(members, -1);
+    for (size_t q = 0; q < pairs_; ++q) without_[q] += offset;
+  }
   // The group of one slot goes to another and leaves an empty one behind.
   void move(int from, int to) {
     uint64_t *source = lane(from), *target = lane(to);
@@ -147,10 +146,16 @@ class Block {
              lane, s, w, out);
   }
 
-  void accept_cuts(int d, int candidate, int slot) {
-    kernels_.accept[tiling_.similarity()](pairs_, words_, shape_.lanes, proposed(candidate),
-                                          rest_->data(), without_.data(), separation_[d].data(),
-                                          lane(slot), total_.data());
+  void accept_cuts(int d, int candidate) {
+    const uint64_t* from = proposed(candidate);
+    for (size_t i = 0; i < full_.size(); ++i, from += shape_.lanes) separation_[d][i] = *from;
+  }
+
+  // What was decided for d, whose group is that of the slot.
+  void settle(int d, int slot) {
+    kernels_.settle[tiling_.similarity()](pairs_, words_, shape_.lanes, rest_->data(),
+                                          separation_[d].data(), without_.data(), lane(slot),
+                                          total_.data());
   }
 
   // ---- noise -----------------------------------------------------------------------

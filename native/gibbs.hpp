@@ -76,6 +76,7 @@ class Gibbs {
     team_.run(int(blocks_.size()),
               [&](int b, int) { blocks_[b]->start(members_, state_.cuts, cut_layers_); });
     prepared_ = -1;
+    unsettled_ = false;
     log_likelihood_ = noise_likelihoods({state_.noise})[0];
   }
 
@@ -194,9 +195,17 @@ class Gibbs {
 
   void prepare(int d) {
     if (prepared_ == d) return;
+    settle();
     const auto& members = members_[slot_[state_.z[d]]];
     team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->prepare(d, members); });
     prepared_ = d;
+  }
+
+  void settle() {
+    if (!unsettled_) return;
+    const int slot = slot_[state_.z[prepared_]];
+    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->settle(prepared_, slot); });
+    unsettled_ = false;
   }
 
   // Log-likelihoods, summed over the blocks, of the candidates that are wanted.
@@ -249,6 +258,7 @@ class Gibbs {
   }
 
   std::vector<double> noise_likelihoods(const std::vector<int>& candidates) {
+    settle();
     const double scale_all = 1.0 / (full_ * double(members_.size()));
     std::vector<double> variances;
     for (int i : candidates) variances.push_back(prior_.noise[i]);
@@ -309,7 +319,6 @@ class Gibbs {
     const int last = groups - 1;
     team_.run(int(blocks_.size()), [&](int b, int) {
       Block& block = *blocks_[b];
-      block.join(d, to, offset);
       if (is_new) block.set_empty(groups + 1);
       if (!alone)
         block.leave(from);
@@ -317,8 +326,9 @@ class Gibbs {
         block.set_empty(last);
       else
         block.move(last, from);  // the last group takes the slot that falls free
+      block.join(is_new ? std::vector<int>{} : members_[to], offset);
     });
-    prepared_ = -1;
+    unsettled_ = true;
     if (is_new) {
       members_.emplace_back();
       label_.push_back(label);
@@ -365,8 +375,8 @@ class Gibbs {
     ++counts_.cut_changes;
     log_likelihood_ = likelihood[chosen];
     current = values[chosen];
-    const int slot = slot_[state_.z[d]];
-    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->accept_cuts(d, chosen, slot); });
+    unsettled_ = true;
+    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->accept_cuts(d, chosen); });
   }
 
   void sample_noise(std::mt19937_64& random) {
@@ -411,6 +421,7 @@ class Gibbs {
   std::vector<int> label_;                 // [slot]
   std::vector<int> slot_;                  // [label], -1: empty
   int prepared_ = -1;                      // the dimension that the blocks are prepared for
+  bool unsettled_ = false;                 // something was decided for it that they do not show
   double log_likelihood_ = 0.0;            // without its constant
   Counts counts_;
 };

@@ -100,15 +100,10 @@ struct Kernels {
   // out := what `kept` keeps together and `apart` does not separate; [similarity]
   void (*remove[2])(size_t flat, const void* kept, const void* apart, void* out);
 
-  // A dimension joins a group, which is one lane of a chunk:
-  //   total = without + offset - weight(group AND apart), and `apart` is removed from the group.
-  void (*join[2])(size_t pairs, int words, int lanes, void* group, const void* apart,
-                  double offset, const double* without, double* total);
-
-  // A dimension takes the separations of one lane of candidates:
-  //   apart = varying, total = without - weight(rest AND apart), group = rest without apart.
-  void (*accept[2])(size_t pairs, int words, int lanes, const void* varying, const void* rest,
-                    const double* without, void* apart, void* group, double* total);
+  // A dimension that sets apart becomes one of a group, which is one lane of a chunk:
+  //   total = without - weight(rest AND apart), group = rest without apart.
+  void (*settle[2])(size_t pairs, int words, int lanes, const void* rest, const void* apart,
+                    const double* without, void* group, double* total);
 
   // Cells [n][layer] of coordinates t [n] in one dimension, with cuts [layer]; here `layers` is
   // padded to whole words.

@@ -57,18 +57,17 @@ struct Interleaved {
   vec* const factor = reinterpret_cast<vec*>(c.factor);
   vec* const pivots = reinterpret_cast<vec*>(c.pivots);
   vec* const whitened = reinterpret_cast<vec*>(c.whitened);
+  const vec scale = as_vec(c.scale);
+  const vec scaled_offset = scale * as_vec(c.offset);
 
   // Pair q of the Gram matrices.
   EBO_INLINE vec gram(size_t q) const {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
-    vec rest =
-        c.total[q] + as_vec(c.offset) - Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
-    for (int w = 1; w < c.words; ++w) {
-      q += pairs;
-      rest -= Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
-    }
-    return as_vec(c.scale) * rest;
+    vec element = scale * c.total[q] + scaled_offset;
+    for (int w = 0; w < c.words; ++w, q += pairs)
+      element -= scale * Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
+    return element;
   }
 
   // Where registers are few, the constants of `gram` would drive the sums out of them: there the
@@ -196,34 +195,47 @@ struct Single {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
     const size_t pairs = pair_count(c.n, W);
+    const double scale = c.scale[0], scaled_offset = scale * c.offset[0];
     for (size_t q = panel_start(begin, W); q < panel_start(end, W); q += W) {
-      vec rest = as_vec(c.total + q) + c.offset[0];
-      for (int w = 0; w < c.words; ++w)
-        rest -= Sim::weight(as_vec(varying + w * pairs + q), as_vec(fixed + w * pairs + q));
-      as_vec(c.factor + q) = c.scale[0] * rest;
+      vec element = scale * as_vec(c.total + q) + scaled_offset;
+      for (int w = 0; w < c.words; ++w) {
+        const size_t at = w * pairs + q;
+        element -= scale * Sim::weight(as_vec(varying + at), as_vec(fixed + at));
+      }
+      as_vec(c.factor + q) = element;
     }
   }
 
-  // The same of one lane of interleaved candidates.
+  // The same of one lane of interleaved candidates, whose panels have other heights: those that
+  // begin in these panels. (R panels of W rows are a whole number of panels of PH.)
   static void fill_from_lane(const Candidates& c, int begin, int end) {
     constexpr int PH = Interleaved<Sim>::PH;
+    static_assert(R * W % PH == 0 && PH * PH % W == 0);
     const auto* varying = static_cast<const word*>(c.varying) + c.lane;
     const auto* fixed = static_cast<const word*>(c.fixed);
     const size_t pairs = pair_count(c.n, PH);
-    for (int i = begin * W; i < end * W; ++i) {
-      double* row = c.factor + panel_start(i / W, W) + i % W;
-      const size_t first = panel_start(i / PH, PH) + i % PH;
-      for (int k = 0; k < i; ++k) {
-        double rest = 0.0;
-        if (i < c.n) {
-          size_t q = first + size_t(k) * PH;
-          rest = c.total[q] + c.offset[c.lane];
-          for (int w = 0; w < c.words; ++w, q += pairs)
-            rest -= Sim::weight(varying[q * W], fixed[q]);
+    const double scale = c.scale[c.lane], scaled_offset = scale * c.offset[c.lane];
+    for (int p = begin * W / PH; p * PH < end * W && p * PH < c.n; ++p) {
+      size_t q = panel_start(p, PH);
+      for (int k = 0, r = 0; k < (p + 1) * PH; q += W) {
+        vec element = scale * as_vec(c.total + q) + scaled_offset;
+        for (int w = 0; w < c.words; ++w) {
+          const size_t at = w * pairs + q;
+          typename Sim::pack lane;
+          for (int i = 0; i < W; ++i) lane[i] = varying[(at + i) * W];
+          element -= scale * Sim::weight(lane, as_vec(fixed + at));
         }
-        row[size_t(k) * W] = c.scale[c.lane] * rest;
+        for (int i = 0; i < W; ++i) {
+          const int row = p * PH + r;
+          if (k < row && row < end * W)
+            c.factor[panel_start(row / W, W) + size_t(k) * W + row % W] = element[i];
+          if (++r == PH) r = 0, ++k;
+        }
       }
     }
+    for (int row = panel_count(c.n, PH) * PH; row < end * W; ++row)  // padding
+      for (int k = 0; k < row; ++k)
+        c.factor[panel_start(row / W, W) + size_t(k) * W + row % W] = 0.0;
   }
 
   // Columns of panel j in `Rows` panels, starting with panel i > j.

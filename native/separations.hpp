@@ -20,34 +20,18 @@ void add_weight(size_t pairs, int words, const void* a, const void* b, const dou
   }
 }
 
-// A lane of a chunk is far from the next pair's: these two read and write it in one pass.
-
 template <class Sim>
-void join(size_t pairs, int words, int lanes, void* group, const void* apart, double offset,
-          const double* without, double* total) {
+void settle(size_t pairs, int words, int lanes, const void* rest, const void* apart,
+            const double* without, void* group, double* total) {
   using word = typename Sim::word;
-  auto* g = static_cast<word*>(group);
-  const auto* s = static_cast<const word*>(apart);
-  for (int w = 0; w < words; ++w)
-    for (size_t q = 0; q < pairs; ++q, g += lanes, ++s) {
-      total[q] = (w == 0 ? without[q] + offset : total[q]) - Sim::weight(*g, *s);
-      *g = Sim::remove(*g, *s);
-    }
-}
-
-template <class Sim>
-void accept(size_t pairs, int words, int lanes, const void* varying, const void* rest,
-            const double* without, void* apart, void* group, double* total) {
-  using word = typename Sim::word;
-  const auto* v = static_cast<const word*>(varying);
   const auto* r = static_cast<const word*>(rest);
-  auto* s = static_cast<word*>(apart);
+  const auto* s = static_cast<const word*>(apart);
   auto* g = static_cast<word*>(group);
   for (int w = 0; w < words; ++w)
-    for (size_t q = 0; q < pairs; ++q, v += lanes, g += lanes, ++r, ++s) {
-      *s = *v;
-      total[q] = (w == 0 ? without[q] : total[q]) - Sim::weight(*r, *v);
-      *g = Sim::remove(*r, *v);
+    for (size_t q = 0; q < pairs; q += W, r += W, s += W) {
+      as_vec(total + q) = as_vec((w == 0 ? without : total) + q) - Sim::weight(as_vec(r), as_vec(s));
+      const typename Sim::pack kept = Sim::remove(as_vec(r), as_vec(s));
+      for (int i = 0; i < W; ++i, g += lanes) *g = kept[i];
     }
 }
 

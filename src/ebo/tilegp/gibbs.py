@@ -30,8 +30,10 @@ name       shape               meaning
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -109,14 +111,16 @@ class Prior:
     ) -> State:
         """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
         limit = self.group_limit or box.dims
-        weight = self.alpha_of(box.dims)  # of a Pólya urn: |A_m| + α_m
-        size = np.zeros(box.dims, dtype=np.int64)
-        z = np.zeros(box.dims, dtype=np.int64)
-        for d, u in enumerate(rng.random(box.dims)):
-            cumulative = weight.cumsum()
-            m = z[d] = cumulative.searchsorted(u * cumulative[-1], side="right")
+        weight = self.alpha_of(box.dims).tolist()  # of a Pólya urn: |A_m| + α_m
+        size = [0] * box.dims
+        labels = []
+        for u in rng.random(box.dims).tolist():
+            cumulative = list(accumulate(weight))
+            m = bisect_right(cumulative, u * cumulative[-1])
+            labels.append(m)
             size[m] += 1
             weight[m] = weight[m] + 1.0 if size[m] < limit else 0.0
+        z = np.array(labels, dtype=np.int64)
         rate, shape = self.beta
         mean = rng.gamma(shape, 1.0 / rate, size=box.dims) * _widths(widths, box.dims)
         layers = _layers(kernel) if self.per_layer else 1

@@ -37,7 +37,8 @@ def sample_leaves(
     """Run a chain in every leaf, on tile coding of its own box; leaf j has stream j of the seed.
 
     `map` runs the leaves: the built-in, or a thread pool's, since the core releases the GIL. The
-    results do not depend on which.
+    results do not depend on which. The largest come first, so that none of them is left for one
+    thread when the others are through.
     """
 
     def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[State, Info]:
@@ -54,4 +55,7 @@ def sample_leaves(
             widths=leaf.upper - leaf.lower,
         )
 
-    return list(map(run, zip(leaves, seed.spawn(len(leaves)), strict=True)))
+    jobs = list(zip(leaves, seed.spawn(len(leaves)), strict=True))
+    order = sorted(range(len(jobs)), key=lambda j: -len(jobs[j][0].rows))
+    chains = dict(zip(order, map(run, [jobs[j] for j in order]), strict=True))
+    return [chains[j] for j in range(len(jobs))]
