@@ -185,6 +185,70 @@ Moments vary(const Leaf& leaf, const std::vector<float>& P, size_t rows, const G
   return whiten(leaf.root, kappa.data(), rows, base, n);
 }
 
+// Arrays of Python's that a leaf's posterior is in.
+struct LeafArrays {
+  bool laplace;
+  Floats T;
+  Rates cuts;
+  Mask categorical;
+  float scale;
+  Rates rates;
+  float share;
+  Floats inverse;
+  Rates w;
+
+  void check() const {
+    const size_t dims = T.shape(0), most = T.shape(1), smooth = rates.shape(0);
+    if (cuts.shape(0) != dims || categorical.shape(0) != dims || (smooth > 0 && smooth != dims) ||
+        inverse.shape(0) < most || inverse.shape(1) < most || w.shape(0) < most)
+      throw nb::value_error("arrays of different dimensions or lengths");
+  }
+
+  // The leaf of the first n observations, for points P.
+  Leaf first(size_t n, const Points& P, const Kernels& kernels) const {
+    if (n > T.shape(1)) throw nb::value_error("more observations than there are");
+    if (P.shape(0) == 0 || P.shape(1) != T.shape(0))
+      throw nb::value_error("points of other dimensions, or none");
+    const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+    return {{kernels, inverse.data(), w.data(), inverse.shape(1)},
+            {laplace, cuts.data(), mask, T.data(), n, T.shape(1)},
+            {false, rates.data(), mask, T.data(), n, T.shape(1)},
+            rates.shape(0) > 0,
+            scale,
+            share};
+  }
+};
+
+// A point whose groups are taken, one after the other, from the best of some rows.
+struct Climb {
+  std::vector<int64_t> rows;  // of each group
+  std::vector<float> v;       // of the point
+
+  void run(const Leaf& leaf, const Goal& goal, std::vector<float> P, size_t count,
+           const int64_t* members, const int64_t* ends) {
+    const size_t dims = P.size() / count;
+    Group group{members, 0};
+    for (size_t m = 0; m < rows.size(); ++m) {
+      group.members += group.count;
+      group.count = size_t(members + ends[m] - group.members);
+      const Moments moved = vary(leaf, P, count, group, v.data());
+      size_t best = 0;
+      double most = goal.worth(moved.mean[0], moved.deviation[0]);
+      for (size_t i = 1; i < count; ++i) {
+        const double worth = goal.worth(moved.mean[i], moved.deviation[i]);
+        if (worth > most) {
+          most = worth;
+          best = i;
+        }
+      }
+      rows[m] = int64_t(best);
+      for (size_t g = 0; g < group.count; ++g)
+        P[size_t(group.members[g])] = P[best * dims + size_t(group.members[g])];
+      for (size_t j = 0; j < v.size(); ++j) v[j] = moved.v[j * moved.lanes + best];
+    }
+  }
+};
+
 // The states that a run went through, one row a sweep.
 struct Trace {
   std::vector<int> z, cuts;
@@ -310,46 +374,6 @@ NB_MODULE(native, m) {
       "kappa"_a, "inverse"_a, "w"_a, "base"_a,
       "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
       "v.w and sqrt(1 - v.v) of each, and v as (n, points or more).");
-  const auto leaf_of = [](bool laplace, const Points& P, const Floats& T, size_t columns,
-                          const Rates& cuts, const Mask& categorical, float scale,
-                          const Rates& rates, float share, const Floats& inverse, const Rates& w,
-                          const Rates& base) {
-    const size_t dims = P.shape(1);
-    const bool smooth = rates.shape(0) > 0;
-    if (P.shape(0) == 0 || T.shape(0) != dims || cuts.shape(0) != dims ||
-        categorical.shape(0) != dims || columns > T.shape(1) ||
-        (smooth && rates.shape(0) != dims))
-      throw nb::value_error("arrays of different dimensions, or no points");
-    check_triangle(columns, inverse, w, base);
-    const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
-    return Leaf{{kernels, inverse.data(), w.data(), inverse.shape(1)},
-                {laplace, cuts.data(), mask, T.data(), columns, T.shape(1)},
-                {false, rates.data(), mask, T.data(), columns, T.shape(1)},
-                smooth,
-                scale,
-                share};
-  };
-  m.def(
-      "vary",
-      [leaf_of](bool laplace, Points P, Floats T, size_t columns, Numbers group, Rates cuts,
-                Mask categorical, float scale, Rates rates, float share, Floats inverse, Rates w,
-                Rates base) {
-        const Leaf leaf = leaf_of(laplace, P, T, columns, cuts, categorical, scale, rates, share,
-                                  inverse, w, base);
-        check_group(group, P.shape(1));
-        Moments moments;
-        {
-          nb::gil_scoped_release release;
-          const std::vector<float> points(P.data(), P.data() + P.size());
-          moments = vary(leaf, points, P.shape(0), {group.data(), group.shape(0)}, base.data());
-        }
-        return moments.as_tuple();
-      },
-      "laplace"_a, "P"_a, "T"_a, "columns"_a, "group"_a, "cuts"_a, "categorical"_a, "scale"_a,
-      "rates"_a, "share"_a, "inverse"_a, "w"_a, "base"_a,
-      "The same for the point P[0], whose v is the base, with a group of its dimensions taken from "
-      "the points P (points, dims): kappa is a limit kernel of the group, times scale, and, if there "
-      "are rates, the smooth kernel of all dimensions, times share, to T (dims, columns).");
   nb::class_<Goal>(m, "Goal", "What is aimed at; see ebo.acquisition.")
       .def(
           "__init__",
@@ -376,47 +400,57 @@ NB_MODULE(native, m) {
             return to_array(std::move(worth), {mean.size()});
           },
           "mean"_a, "sd"_a, "The acquisition function, of means and deviations in its scale.");
-  m.def(
-      "climb",
-      [leaf_of](const Goal& goal, bool laplace, Points P, Floats T, size_t columns,
-                Numbers members, Numbers ends, Rates cuts, Mask categorical, float scale,
-                Rates rates, float share, Floats inverse, Rates w, Rates base) {
-        const Leaf leaf = leaf_of(laplace, P, T, columns, cuts, categorical, scale, rates, share,
-                                  inverse, w, base);
-        const size_t rows = P.shape(0), dims = P.shape(1), groups = ends.shape(0);
-        check_groups(members, ends, dims);
-        std::vector<int64_t> chosen(groups);
-        std::vector<float> v(base.data(), base.data() + columns);
-        {
-          nb::gil_scoped_release release;
-          std::vector<float> points(P.data(), P.data() + P.size());
-          Group group{members.data(), 0};
-          for (size_t m = 0; m < groups; ++m) {
-            group.members += group.count;
-            group.count = size_t(members.data() + ends.data()[m] - group.members);
-            const Moments moved = vary(leaf, points, rows, group, v.data());
-            size_t best = 0;
-            double most = goal.worth(moved.mean[0], moved.deviation[0]);
-            for (size_t i = 1; i < rows; ++i) {
-              const double worth = goal.worth(moved.mean[i], moved.deviation[i]);
-              if (worth > most) {
-                most = worth;
-                best = i;
-              }
+  nb::class_<LeafArrays>(m, "Leaf",
+                         "The posterior of a leaf, for points that change a group at a time.")
+      .def(
+          "__init__",
+          [](LeafArrays* self, bool laplace, Floats T, Rates cuts, Mask categorical, float scale,
+             Rates rates, float share, Floats inverse, Rates w) {
+            LeafArrays given{laplace, T, cuts, categorical, scale, rates, share, inverse, w};
+            given.check();
+            new (self) LeafArrays(std::move(given));
+          },
+          nb::kw_only(), "laplace"_a, "T"_a.noconvert(), "cuts"_a.noconvert(),
+          "categorical"_a.noconvert(), "scale"_a, "rates"_a.noconvert(), "share"_a,
+          "inverse"_a.noconvert(), "w"_a.noconvert(),
+          "Of observations T (dims, n or more): a limit kernel with cuts, times scale, and, if there "
+          "are rates, the smooth kernel, times share; R^-1 and R^-1 y. The arrays are used where "
+          "they are, so that observations can be added.")
+      .def(
+          "vary",
+          [](const LeafArrays& self, Points P, Numbers group, Rates base) {
+            const Leaf leaf = self.first(base.shape(0), P, kernels);
+            check_group(group, P.shape(1));
+            Moments moments;
+            {
+              nb::gil_scoped_release release;
+              const std::vector<float> points(P.data(), P.data() + P.size());
+              moments = vary(leaf, points, P.shape(0), {group.data(), group.shape(0)}, base.data());
             }
-            chosen[m] = int64_t(best);
-            for (size_t g = 0; g < group.count; ++g)
-              points[size_t(group.members[g])] = points[best * dims + size_t(group.members[g])];
-            for (size_t j = 0; j < columns; ++j) v[j] = moved.v[j * moved.lanes + best];
-          }
-        }
-        return nb::make_tuple(to_array(std::move(chosen), {groups}),
-                              to_array(std::move(v), {columns}));
-      },
-      "goal"_a, "laplace"_a, "P"_a, "T"_a, "columns"_a, "members"_a, "ends"_a, "cuts"_a,
-      "categorical"_a, "scale"_a, "rates"_a, "share"_a, "inverse"_a, "w"_a, "base"_a,
-      "The same for groups one after the other, each left where the goal's worth is largest: rows of "
-      "P that the groups come from, and v of the point that they make.");
+            return moments.as_tuple();
+          },
+          "P"_a, "group"_a, "base"_a,
+          "What `whiten` tells, for the point P[0], whose v is the base, with a group of its "
+          "dimensions taken from the points P (points, dims).")
+      .def(
+          "climb",
+          [](const LeafArrays& self, const Goal& goal, Points P, Numbers members, Numbers ends,
+             Rates base) {
+            const Leaf leaf = self.first(base.shape(0), P, kernels);
+            check_groups(members, ends, P.shape(1));
+            Climb climb{std::vector<int64_t>(ends.shape(0)),
+                        std::vector<float>(base.data(), base.data() + base.shape(0))};
+            {
+              nb::gil_scoped_release release;
+              climb.run(leaf, goal, std::vector<float>(P.data(), P.data() + P.size()), P.shape(0),
+                        members.data(), ends.data());
+            }
+            return nb::make_tuple(to_array(std::move(climb.rows), {ends.shape(0)}),
+                                  to_array(std::move(climb.v), {base.shape(0)}));
+          },
+          "goal"_a, "P"_a, "members"_a, "ends"_a, "base"_a,
+          "The same for groups one after the other, each left where the goal's worth is largest: "
+          "rows of P that the groups come from, and v of the point that they make.");
   nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",

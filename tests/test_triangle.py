@@ -81,44 +81,41 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             native.whiten(*given)
 
 
-@pytest.mark.parametrize("name", ["vary", "climb"])
-def test_what_does_not_fit_is_refused(name: str) -> None:
-    call = getattr(native, name)
+def test_a_leaf_refuses_what_does_not_fit() -> None:
     fitting: dict[str, Any] = {
-        "laplace": True, "P": np.zeros((2, 3)), "T": zeros(3, 5), "columns": 5,
-        "cuts": zeros(3), "categorical": np.zeros(3, np.bool_), "scale": 0.5, "rates": zeros(3),
-        "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5), "base": zeros(5),
+        "laplace": True, "T": zeros(3, 5), "cuts": zeros(3), "categorical": np.zeros(3, np.bool_),
+        "scale": 0.5, "rates": zeros(3), "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5),
     }  # fmt: skip
-    dimensions = "group"
-    if name == "climb":
-        dimensions = "members"
-        goal = Goal(0.0, 1.0).in_core("ei")
-        fitting |= {"goal": goal, "members": np.array([2, 0, 1]), "ends": np.array([2, 3])}
-        rows, v = call(**fitting)
-        assert (rows.tolist(), v.tolist()) == ([0, 0], [0.0] * 5)
-        for ends in ([3, 2], [2, 4], [-1, 3]):
-            with pytest.raises(ValueError, match="one after the other"):
-                call(**{**fitting, "ends": np.array(ends)})
-    else:
-        fitting["group"] = np.array([0, 2])
-        mean, sd, v = call(**fitting)
-        assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
-    call(**{**fitting, "rates": zeros(0)})
+    native.Leaf(**{**fitting, "rates": zeros(0)})
     for changed in (
-        {"P": np.zeros((0, 3))},
-        {"T": zeros(2, 5)},
-        {"columns": 6},
-        {"cuts": zeros(2)},
-        {"categorical": np.zeros(2, np.bool_)},
-        {"rates": zeros(2)},
-        {dimensions: np.array([0, 1, 3])},
-        {dimensions: np.array([0, 1, -1])},
-    ):
-        with pytest.raises(ValueError, match="dimension"):
-            call(**{**fitting, **changed})
-    for changed in ({"inverse": zeros(4, 5)}, {"w": zeros(4)}, {"base": zeros(4)}):
-        with pytest.raises(ValueError, match="lengths"):
-            call(**{**fitting, **changed})
+        {"T": zeros(2, 5)}, {"T": zeros(3, 6)}, {"cuts": zeros(2)}, {"rates": zeros(2)},
+        {"categorical": np.zeros(2, np.bool_)}, {"inverse": zeros(4, 5)}, {"inverse": zeros(5, 4)},
+        {"w": zeros(4)},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="arrays of different"):
+            native.Leaf(**{**fitting, **changed})
+    with pytest.raises(TypeError):  # a copy would not see what is added
+        native.Leaf(**{**fitting, "T": np.zeros((3, 5))})
+
+    leaf, P, base, group = native.Leaf(**fitting), np.zeros((2, 3)), zeros(5), np.array([0, 2])
+    mean, sd, v = leaf.vary(P, group, base)
+    assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
+    goal, members, ends = Goal(0.0, 1.0).in_core("ei"), np.array([2, 0, 1]), np.array([2, 3])
+    rows, v = leaf.climb(goal, P, members, ends, base)
+    assert (rows.tolist(), v.tolist()) == ([0, 0], [0.0] * 5)
+    for Q, n, message in ((P[:0], 5, "points"), (P[:, :2].copy(), 5, "points"), (P, 6, "more obs")):
+        with pytest.raises(ValueError, match=message):
+            leaf.vary(Q, group, zeros(n))
+        with pytest.raises(ValueError, match=message):
+            leaf.climb(goal, Q, members, ends, zeros(n))
+    for wrong in ([0, 1, 3], [0, 1, -1]):
+        with pytest.raises(ValueError, match="a dimension that is not there"):
+            leaf.vary(P, np.array(wrong), base)
+        with pytest.raises(ValueError, match="a dimension that is not there"):
+            leaf.climb(goal, P, np.array(wrong), ends, base)
+    for bad in ([3, 2], [2, 4], [-1, 3]):
+        with pytest.raises(ValueError, match="one after the other"):
+            leaf.climb(goal, P, members, np.array(bad), base)
 
 
 if __name__ == "__main__":

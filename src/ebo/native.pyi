@@ -34,21 +34,6 @@ def whiten(
     w: NDArray[np.float32],
     base: NDArray[np.float32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
-def vary(
-    laplace: bool,
-    P: NDArray[np.float64],
-    T: NDArray[np.float32],
-    columns: int,
-    group: NDArray[np.int64],
-    cuts: NDArray[np.float32],
-    categorical: NDArray[np.bool_],
-    scale: float,
-    rates: NDArray[np.float32],
-    share: float,
-    inverse: NDArray[np.float32],
-    w: NDArray[np.float32],
-    base: NDArray[np.float32],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
 
 class Goal:
     def __init__(
@@ -64,23 +49,31 @@ class Goal:
     ) -> None: ...
     def worth(self, mean: NDArray[np.float64], sd: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
-def climb(
-    goal: Goal,
-    laplace: bool,
-    P: NDArray[np.float64],
-    T: NDArray[np.float32],
-    columns: int,
-    members: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    cuts: NDArray[np.float32],
-    categorical: NDArray[np.bool_],
-    scale: float,
-    rates: NDArray[np.float32],
-    share: float,
-    inverse: NDArray[np.float32],
-    w: NDArray[np.float32],
-    base: NDArray[np.float32],
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+class Leaf:
+    def __init__(
+        self,
+        *,
+        laplace: bool,
+        T: NDArray[np.float32],
+        cuts: NDArray[np.float32],
+        categorical: NDArray[np.bool_],
+        scale: float,
+        rates: NDArray[np.float32],
+        share: float,
+        inverse: NDArray[np.float32],
+        w: NDArray[np.float32],
+    ) -> None: ...
+    def vary(
+        self, P: NDArray[np.float64], group: NDArray[np.int64], base: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
+    def climb(
+        self,
+        goal: Goal,
+        P: NDArray[np.float64],
+        members: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        base: NDArray[np.float32],
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 
 class Gibbs:
     def __init__(

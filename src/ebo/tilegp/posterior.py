@@ -19,8 +19,6 @@ v          (n,)         R⁻¹ κ_n of one point
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
@@ -120,6 +118,7 @@ class Moves:
         self._smooth = None
         if posterior.smooth is not None:
             self._smooth = SmoothRows(posterior.smooth, self._T, kernel.categorical)
+        self._core = None if self._rows is None else self._in_core(self._rows, self._smooth)
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
@@ -138,9 +137,8 @@ class Moves:
         replaced by those of the points P.
         """
         group, base = self._posterior.groups[m], np.ascontiguousarray(v)
-        if self._rows is not None:
-            leaf = self._in_core(self._rows)
-            mean, sd, moved = native.vary(P=P, group=group, base=base, **leaf)
+        if self._core is not None:
+            mean, sd, moved = self._core.vary(P, group, base)
             return mean, sd, moved.T[: len(P)]
         kappa = self._kappa([group], P)
         if self._smooth is not None:
@@ -153,15 +151,9 @@ class Moves:
         the goal says, one block after the other in an order; and v of the point that they make.
         """
         groups = [self._posterior.groups[m] for m in order]
-        if self._rows is not None:  # all in one call: threads have the interpreter to share
-            return native.climb(
-                goal,
-                P=P,
-                members=np.concatenate(groups),
-                ends=np.cumsum([len(group) for group in groups]),
-                base=np.ascontiguousarray(v),
-                **self._in_core(self._rows),
-            )
+        if self._core is not None:  # all in one call: threads have the interpreter to share
+            ends = np.cumsum([len(group) for group in groups])
+            return self._core.climb(goal, P, np.concatenate(groups), ends, np.ascontiguousarray(v))
         P, rows = P.copy(), np.zeros(len(order), dtype=np.int64)
         for i, group in enumerate(groups):
             mean, sd, moved = self.vary(int(order[i]), v, P)
@@ -195,21 +187,19 @@ class Moves:
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
 
-    def _in_core(self, rows: LimitRows) -> dict[str, Any]:
-        """What the core needs to know of the posterior."""
-        smooth = self._smooth
-        return {
-            "laplace": rows.laplace,
-            "T": rows.T,
-            "columns": self._length,
-            "cuts": rows.cuts,
-            "categorical": rows.categorical,
-            "scale": self._posterior.group_share,
-            "rates": NOTHING if smooth is None else smooth.rates,
-            "share": 0.0 if smooth is None else smooth.share,
-            "inverse": self._inverse,
-            "w": self._w,
-        }
+    def _in_core(self, rows: LimitRows, smooth: SmoothRows | None) -> native.Leaf:
+        """The same in the core, on the same arrays."""
+        return native.Leaf(
+            laplace=rows.laplace,
+            T=rows.T,
+            cuts=rows.cuts,
+            categorical=rows.categorical,
+            scale=self._posterior.group_share,
+            rates=NOTHING if smooth is None else smooth.rates,
+            share=0.0 if smooth is None else smooth.share,
+            inverse=self._inverse,
+            w=self._w,
+        )
 
     def _kappa(self, groups: list[Ints], P: Floats) -> Singles:
         """The part that some groups have in the kernel, (S, n)."""
