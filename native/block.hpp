@@ -12,8 +12,8 @@
 // after which, up to scale, the Gram matrix is
 //   with d in group g:  without - weight(G_g AND S_d)  (- weight of all, if d left an empty group)
 //   with other cuts:    without - weight(S'_d AND rest),
-// which are the two forms of `Candidates`. What is decided for d changes rest, without and S_d only;
-// its group and the total follow when d is settled, once, whatever was decided in between.
+// which are the two forms of `Candidates`. What is decided for d changes rest, without and
+// S_d only; its group and the total follow when d is settled, once for all decisions.
 #pragma once
 #include <algorithm>
 #include <cmath>

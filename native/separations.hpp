@@ -29,7 +29,8 @@ void settle(size_t pairs, int words, int lanes, const void* rest, const void* ap
   auto* g = static_cast<word*>(group);
   for (int w = 0; w < words; ++w)
     for (size_t q = 0; q < pairs; q += W, r += W, s += W) {
-      as_vec(total + q) = as_vec((w == 0 ? without : total) + q) - Sim::weight(as_vec(r), as_vec(s));
+      const vec before = as_vec((w == 0 ? without : total) + q);
+      as_vec(total + q) = before - Sim::weight(as_vec(r), as_vec(s));
       const typename Sim::pack kept = Sim::remove(as_vec(r), as_vec(s));
       for (int i = 0; i < W; ++i, g += lanes) *g = kept[i];
     }
