@@ -2,18 +2,19 @@
 // all states that differ from the current one in one variable.
 //
 // Kept between steps: the separations S_d of every dimension; for every group g what
-// it keeps together, G_g, as one lane of a chunk of `lanes` groups; and the total
-// weight of all groups. The groups stand in slots 0 .. M - 1; the slot after them
+// it keeps together, G_g, as one lane of a chunk of groups; and the total weight of
+// all groups. The groups stand in slots 0 .. M - 1; the slot after them
 // holds the empty group, which keeps everything.
 //
 // A step on dimension d first prepares
 //   rest     what the other dimensions of d's group keep together (all, if there are none),
 //   without  the total weight, with rest in the place of d's group: total + weight(rest AND S_d),
 // after which, up to scale, the Gram matrix is
-//   with d in group g:  without - weight(G_g AND S_d)  (- weight of all, if d left an empty group)
-//   with other cuts:    without - weight(S'_d AND rest),
-// which are the two forms of `Candidates`. What is decided for d changes rest, without and
-// S_d only; its group and the total follow when d is settled, once for all decisions.
+//   with d in group g:  without + offset - weight(G_g AND S_d)
+//   with other cuts:    without + offset - weight(S'_d AND rest),
+// which are the two forms of `Candidates`; the offset is the weight of all times the groups that
+// come or go. What is decided for d changes rest, the offset and S_d only; its group and the total
+// follow when d is settled, once for all decisions.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -32,11 +33,21 @@ struct Workspace {
   Workspace(size_t elements, size_t rows) : factor(elements), pivots(rows), whitened(rows) {}
 };
 
-// Scalars of the candidates of one chunk; lanes that nobody asks for stay as they are here.
+// Candidates that are evaluated together, from the first on, in double or in single precision.
+struct Batch {
+  static constexpr int most = 16;
+  int first, width;
+  bool rough;
+};
+
+// Their scalars; lanes that nobody asks for stay as they are here.
 struct LaneScalars {
-  alignas(64) double offset[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-  alignas(64) double scale[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  alignas(64) double noise[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  double offset[Batch::most], scale[Batch::most], noise[Batch::most];
+  LaneScalars() {
+    std::fill_n(offset, Batch::most, 0.0);
+    std::fill_n(scale, Batch::most, 1.0);
+    std::fill_n(noise, Batch::most, 1.0);
+  }
 };
 
 class Block {
@@ -54,9 +65,11 @@ class Block {
         words_(tiling.words()),
         mode_(n <= interleaved_limit ? 0 : 1),
         shape_(mode_ == 0 ? kernels.interleaved : kernels.single),
+        group_lanes_(mode_ == 0 ? 2 * shape_.lanes : 1),
+        cut_lanes_(mode_ == 0 ? max_candidates : 1),
         pairs_(pair_count(n, shape_.height)),
         y_(y, y + n),
-        separator_(kernels, tiling, shape_, n, t),
+        separator_(kernels, tiling, {cut_lanes_, shape_.height}, n, t),
         full_(pairs_ * words_),
         rest_buffer_(pairs_ * words_),
         zero_(pairs_ * words_, 0),
@@ -70,9 +83,42 @@ class Block {
         std::fill_n(full_.data() + w * pairs_, pairs_, layer_mask(tiling.layers, w));
     }
     for (int d = 0; d < tiling.dims; ++d) separation_.emplace_back(pairs_ * words_);
+    for (double value : y_) square_ += value * value;
   }
 
-  int lanes() const { return shape_.lanes; }
+  // Adds what must be evaluated to know the candidates that are wanted.
+  template <class Add>
+  void plan(const std::vector<char>& wanted, bool rough, const Add& add) const {
+    const int count = int(wanted.size()), width = shape_.lanes;
+    const auto asked = [&](int first, int last) {
+      return std::count(wanted.begin() + std::min(first, count),
+                        wanted.begin() + std::min(last, count), 1);
+    };
+    const int step = rough ? 2 * width : width;
+    for (int first = 0; first < count; first += step) {
+      const auto here = asked(first, first + step), low = asked(first, first + width);
+      if (here == 0) continue;
+      if (rough && low > 0 && low < here) {
+        add(Batch{first, step, true});
+      } else if (rough) {  // one half is enough
+        add(Batch{low > 0 ? first : first + width, width, true});
+      } else if (4 * here > width) {
+        add(Batch{first, width, false});
+      } else {  // so few are better evaluated one by one (measured)
+        for (int i = first; i < std::min(first + width, count); ++i)
+          if (wanted[i]) add(Batch{i, 1, false});
+      }
+    }
+  }
+
+  // Whether single precision is good for a rough likelihood, under this noise variance. Its
+  // Cholesky factorisation never fails if the least eigenvalue, over the diagonal, is above
+  // n (n + 1) units of rounding (Demmel), here with a factor of 2 to spare. And the misfit, which
+  // is at most y'y over the noise, must not be so large that its own rounding counts.
+  bool can_be_rough(double noise) const {
+    return mode_ == 0 && !tiling_.is_limit() && noise >= 0x1p-23 * n_ * (n_ + 1.0) &&
+           square_ <= 1e5 * noise;
+  }
 
   // What its evaluations need of a workspace.
   size_t elements() const { return pairs_ * shape_.lanes; }
@@ -87,7 +133,7 @@ class Block {
       propose_cuts(d, &cuts[size_t(d) * per_dim], 1, per_dim);
       accept_cuts(d, 0);
     }
-    std::fill_n(total_.data(), pairs_, 0.0);
+    std::fill_n(total_.data(), pairs_, 0);
     for (size_t g = 0; g < members.size(); ++g) {
       const Words& kept = keep(members[g], -1);
       add_weight(kept, full_, total_, total_);
@@ -104,26 +150,22 @@ class Block {
 
   // ---- groups ----------------------------------------------------------------------
 
-  // Whether so few candidates of a chunk are better evaluated one by one (measured).
-  bool prefers_single(int wanted) const { return 4 * wanted <= shape_.lanes; }
-
-  // d in each group of a chunk of slots; or, of these, in that of one lane.
-  void group_likelihoods(int d, int chunk, int lane, const LaneScalars& s, Workspace& w,
+  // d in each group of some slots.
+  void group_likelihoods(int d, Batch batch, const LaneScalars& s, Workspace& w,
                          double* out) const {
-    evaluate(without_, chunks_[chunk].data(), separation_[d].data(), lane, s, w, out);
+    const uint64_t* groups = chunks_[batch.first / group_lanes_].data();
+    evaluate(without_, groups + batch.first % group_lanes_, group_lanes_, separation_[d], batch, s,
+             w, out);
   }
 
   // d's old group goes on without it.
   void leave(int slot) { set_group(slot, *rest_); }
-  // d joins the group of these members, `offset` is that of its lane.
-  void join(const std::vector<int>& members, double offset) {
-    rest_ = &keep(members, -1);
-    for (size_t q = 0; q < pairs_; ++q) without_[q] += offset;
-  }
+  // d joins the group of these members.
+  void join(const std::vector<int>& members) { rest_ = &keep(members, -1); }
   // The group of one slot goes to another and leaves an empty one behind.
   void move(int from, int to) {
     uint64_t *source = lane(from), *target = lane(to);
-    for (size_t i = 0; i < full_.size(); ++i, source += shape_.lanes, target += shape_.lanes) {
+    for (size_t i = 0; i < full_.size(); ++i, source += group_lanes_, target += group_lanes_) {
       *target = *source;
       *source = full_[i];
     }
@@ -134,55 +176,53 @@ class Block {
 
   // Candidate cuts [count][per_candidate] of dimension d; see Separator.
   void propose_cuts(int d, const int* cuts, int count, int per_candidate) {
-    for (int first = 0; first < count; first += shape_.lanes)
+    for (int first = 0; first < count; first += cut_lanes_)
       separator_.separate(d, cuts + size_t(first) * per_candidate,
-                          std::min(shape_.lanes, count - first), per_candidate,
+                          std::min(cut_lanes_, count - first), per_candidate,
                           varying_.data() + first * pairs_ * words_);
   }
 
-  void cut_likelihoods(int chunk, int lane, const LaneScalars& s, Workspace& w,
-                       double* out) const {
-    evaluate(without_, varying_.data() + chunk * pairs_ * words_ * shape_.lanes, rest_->data(),
-             lane, s, w, out);
+  void cut_likelihoods(Batch batch, const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(without_, proposed(batch.first), cut_lanes_, *rest_, batch, s, w, out);
   }
 
   void accept_cuts(int d, int candidate) {
     const uint64_t* from = proposed(candidate);
-    for (size_t i = 0; i < full_.size(); ++i, from += shape_.lanes) separation_[d][i] = *from;
+    for (size_t i = 0; i < full_.size(); ++i, from += cut_lanes_) separation_[d][i] = *from;
   }
 
   // What was decided for d, whose group is that of the slot.
-  void settle(int d, int slot) {
-    kernels_.settle[tiling_.similarity()](pairs_, words_, shape_.lanes, rest_->data(),
-                                          separation_[d].data(), without_.data(), lane(slot),
-                                          total_.data());
+  void settle(int d, int slot, double offset) {
+    kernels_.settle[tiling_.similarity()](pairs_, words_, group_lanes_, rest_->data(),
+                                          separation_[d].data(), without_.data(), offset,
+                                          lane(slot), total_.data());
   }
 
   // ---- noise -----------------------------------------------------------------------
 
   // The current groups and cuts under several noise variances.
-  void noise_likelihoods(int lane, const LaneScalars& s, Workspace& w, double* out) const {
-    evaluate(total_, chunks_[0].data(), zero_.data(), lane, s, w, out);
+  void noise_likelihoods(Batch batch, const LaneScalars& s, Workspace& w, double* out) const {
+    evaluate(total_, chunks_[0].data(), group_lanes_, zero_, batch, s, w, out);
   }
 
  private:
   using Words = Buffer<uint64_t>;  // bits, or the bits of doubles for a limit kernel
 
-  void evaluate(const Buffer<double>& total, const void* varying, const void* fixed, int lane,
-                const LaneScalars& s, Workspace& w, double* out) const {
-    alignas(64) double result[8] = {};
-    if (n_ > 0)
-      kernels_.log_likelihood[tiling_.similarity()][lane < 0 ? mode_ : 1](
-          {n_, words_, lane, total.data(), varying, fixed, s.offset, s.scale, s.noise, y_.data(),
-           w.factor.data(), w.pivots.data(), w.whitened.data(), result});
-    if (lane >= 0) result[lane] = result[0];
+  // `varying` is that of the batch's first candidate, `stride` how many it has side by side.
+  void evaluate(const Words& total, const uint64_t* varying, int stride, const Words& fixed,
+                Batch batch, const LaneScalars& s, Workspace& w, double* out) const {
+    std::fill_n(out, Batch::most, 0.0);
+    if (n_ == 0) return;
+    const auto run = batch.rough ? kernels_.rough_log_likelihood[batch.width > shape_.lanes]
+                     : kernels_.log_likelihood[tiling_.similarity()][batch.width > 1 ? 0 : 1];
+    run({n_, words_, stride, total.data(), varying, fixed.data(), s.offset, s.scale, s.noise,
+         y_.data(), w.factor.data(), w.pivots.data(), w.whitened.data(), out});
     // Not a number where rounding made a pivot negative: no candidate for anybody.
-    for (int i = 0; i < shape_.lanes; ++i)
-      out[i] = std::isfinite(result[i]) ? result[i] : -INFINITY;
+    for (int i = 0; i < batch.width; ++i)
+      if (!std::isfinite(out[i])) out[i] = -INFINITY;
   }
 
-  void add_weight(const Words& a, const Words& b, const Buffer<double>& base,
-                  Buffer<double>& out) const {
+  void add_weight(const Words& a, const Words& b, const Words& base, Words& out) const {
     kernels_.add_weight[tiling_.similarity()](pairs_, words_, a.data(), b.data(), base.data(),
                                               out.data());
   }
@@ -202,16 +242,16 @@ class Block {
     return *kept;
   }
 
-  // Where a slot's group begins; its words follow at a distance of `lanes`.
-  uint64_t* lane(int slot) { return chunks_[slot / shape_.lanes].data() + slot % shape_.lanes; }
+  // Where a slot's group begins; its words follow at a distance of the chunk's lanes.
+  uint64_t* lane(int slot) { return chunks_[slot / group_lanes_].data() + slot % group_lanes_; }
   // The same of a candidate's separations.
   const uint64_t* proposed(int candidate) const {
-    const size_t lanes = shape_.lanes, chunk = candidate / lanes;
+    const size_t lanes = cut_lanes_, chunk = candidate / lanes;
     return varying_.data() + chunk * pairs_ * words_ * lanes + candidate % lanes;
   }
 
   void set_group(int slot, const Words& from) {
-    const size_t lanes = shape_.lanes;
+    const size_t lanes = group_lanes_;
     while (slot / lanes >= chunks_.size()) chunks_.emplace_back(pairs_ * words_ * lanes, 0);
     uint64_t* to = lane(slot);
     for (size_t i = 0; i < from.size(); ++i, to += lanes) *to = from[i];
@@ -221,8 +261,10 @@ class Block {
   const Tiling& tiling_;
   const int n_, words_, mode_;
   const Shape shape_;
+  const int group_lanes_, cut_lanes_;  // side by side in memory
   const size_t pairs_;
   const std::vector<double> y_;
+  double square_ = 0.0;  // y'y
   Separator separator_;
 
   std::vector<Words> separation_;  // [dim]: S_d
@@ -230,7 +272,7 @@ class Block {
   Words full_, rest_buffer_, zero_;
   const Words* rest_ = nullptr;
   Words varying_;  // [chunk of candidates]: S'_d, a lane each
-  Buffer<double> total_, without_;
+  Words total_, without_;  // as floats for bits, as doubles for a limit kernel
 };
 
 }  // namespace ebo

@@ -34,6 +34,7 @@ struct Counts {
   long candidates = 0;  // likelihoods asked for
   long group_steps = 0, group_changes = 0;
   long cut_steps = 0, cut_changes = 0;
+  long sweeps = 0, rejections = 0;
 };
 
 class Gibbs {
@@ -76,19 +77,18 @@ class Gibbs {
     team_.run(int(blocks_.size()),
               [&](int b, int) { blocks_[b]->start(members_, state_.cuts, cut_layers_); });
     prepared_ = -1;
-    unsettled_ = false;
+    unsettled_ = rough_ = false;
     log_likelihood_ = noise_likelihoods({state_.noise})[0];
+    rough_log_likelihood_ = NAN;
   }
 
   void sweep(std::mt19937_64& random, bool learn_cuts, const std::function<void()>& pause) {
-    for (int d = 0; d < dims_; ++d) {
-      sample_group(d, random);
-      if (learn_cuts && !tiling_.categorical[d])
-        for (int l = 0; l < cut_layers_; ++l) {
-          sample_cuts(d, l, random);
-          pause();
-        }
-      pause();
+    ++counts_.sweeps;
+    if (can_be_rough()) {
+      rough_sweep(random, learn_cuts, pause);
+    } else {
+      rough_log_likelihood_ = NAN;
+      steps(random, learn_cuts, false, pause);
     }
     if (prior_.noise.size() > 1) sample_noise(random);
   }
@@ -106,11 +106,11 @@ class Gibbs {
         wanted,
         [&](int slot, double* offset, double* scale) {
           const bool is_new = slot == groups;
-          *offset = (is_new ? full_ : 0.0) - (alone ? full_ : 0.0);
+          *offset = offset_ + (is_new ? full_ : 0.0) - (alone ? full_ : 0.0);
           *scale = 1.0 / (full_ * (others + is_new));
         },
-        [&](Block& block, int chunk, int lane, const LaneScalars& s, Workspace& w, double* out) {
-          block.group_likelihoods(d, chunk, lane, s, w, out);
+        [&](Block& block, Batch batch, const LaneScalars& s, Workspace& w, double* out) {
+          block.group_likelihoods(d, batch, s, w, out);
         });
   }
 
@@ -128,12 +128,33 @@ class Gibbs {
     return evaluate(
         std::vector<char>(candidates.size(), 1),
         [&](int, double* offset, double* scale) {
-          *offset = 0.0;
+          *offset = offset_;
           *scale = scale_all;
         },
-        [&](Block& block, int chunk, int lane, const LaneScalars& s, Workspace& w, double* out) {
-          block.cut_likelihoods(chunk, lane, s, w, out);
+        [&](Block& block, Batch batch, const LaneScalars& s, Workspace& w, double* out) {
+          block.cut_likelihoods(batch, s, w, out);
         });
+  }
+
+  // ---- single precision --------------------------------------------------------------
+
+  // Whether sweeps are made with it, under the noise variance of the state.
+  bool can_be_rough() const {
+    return std::all_of(blocks_.begin(), blocks_.end(),
+                       [&](const auto& block) { return block->can_be_rough(noise()); });
+  }
+
+  // Whether likelihoods are to be rough from now on.
+  void be_rough(bool rough) { rough_ = rough; }
+
+  // The log-likelihood in single precision: a function of the state, however it was reached.
+  double rough_log_likelihood() {
+    if (std::isnan(rough_log_likelihood_)) {
+      be_rough(true);
+      rough_log_likelihood_ = noise_likelihoods({state_.noise})[0];
+      be_rough(false);
+    }
+    return rough_log_likelihood_;
   }
 
   const State& state() const { return state_; }
@@ -178,19 +199,60 @@ class Gibbs {
     return (double(random() >> 11) + 0.5) * 0x1p-53;
   }
 
-  // Index drawn in proportion to exp(log_weight): the largest after Gumbel noise.
+  // Index drawn in proportion to exp(log_weight).
   static int draw(const std::vector<double>& log_weight, std::mt19937_64& random) {
-    int best = -1;
-    double most = -INFINITY;
+    const double most = *std::max_element(log_weight.begin(), log_weight.end());
+    if (!(most > -INFINITY)) throw std::runtime_error("no candidate has a finite likelihood");
+    double sum = 0.0;
+    for (double value : log_weight) sum += std::exp(value - most);
+    double rest = uniform(random) * sum;
+    int last = 0;  // that has a weight: rounding may leave a rest to it
     for (size_t i = 0; i < log_weight.size(); ++i) {
-      const double value = log_weight[i] - std::log(-std::log(uniform(random)));
-      if (value > most) {
-        most = value;
-        best = int(i);
-      }
+      const double weight = std::exp(log_weight[i] - most);
+      if (weight > 0.0) last = int(i);
+      rest -= weight;
+      if (rest < 0.0) break;
     }
-    if (best < 0) throw std::runtime_error("no candidate has a finite likelihood");
-    return best;
+    return last;
+  }
+
+  // Every z_d and k_dl once, in the order of dimensions and layers, or in just the reverse order.
+  void steps(std::mt19937_64& random, bool learn_cuts, bool backwards,
+             const std::function<void()>& pause) {
+    for (int i = 0; i < dims_; ++i) {
+      const int d = backwards ? dims_ - 1 - i : i;
+      const int layers = learn_cuts && !tiling_.categorical[d] ? cut_layers_ : 0;
+      if (!backwards) sample_group(d, random);
+      for (int l = 0; l < layers; ++l) {
+        sample_cuts(d, backwards ? layers - 1 - l : l, random);
+        pause();
+      }
+      if (backwards) sample_group(d, random);
+      pause();
+    }
+  }
+
+  // The same steps with rough likelihoods q in the place of the exact p, as one proposal that is
+  // accepted with probability min(1, p(x') q(x) / (p(x) q(x'))): a surrogate transition, which
+  // keeps p if the steps together are reversible under q. Each is. One order of steps or its
+  // reverse, whichever a coin says, makes them so together.
+  void rough_sweep(std::mt19937_64& random, bool learn_cuts, const std::function<void()>& pause) {
+    const State before = state_;
+    const Counts counts = counts_;
+    const double exact = log_likelihood_, rough = rough_log_likelihood();
+    be_rough(true);
+    log_likelihood_ = rough;
+    steps(random, learn_cuts, random() & 1, pause);
+    be_rough(false);
+    rough_log_likelihood_ = log_likelihood_;
+    log_likelihood_ = noise_likelihoods({state_.noise})[0];
+    const double gain = (log_likelihood_ - exact) - (rough_log_likelihood_ - rough);
+    if (std::log(uniform(random)) < gain) return;
+    start(before);
+    rough_log_likelihood_ = rough;
+    ++counts_.rejections;
+    counts_.group_changes = counts.group_changes;
+    counts_.cut_changes = counts.cut_changes;
   }
 
   void prepare(int d) {
@@ -199,60 +261,47 @@ class Gibbs {
     const auto& members = members_[slot_[state_.z[d]]];
     team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->prepare(d, members); });
     prepared_ = d;
+    offset_ = 0.0;
   }
 
   void settle() {
     if (!unsettled_) return;
     const int slot = slot_[state_.z[prepared_]];
-    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->settle(prepared_, slot); });
+    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->settle(prepared_, slot, offset_); });
     unsettled_ = false;
   }
 
   // Log-likelihoods, summed over the blocks, of the candidates that are wanted.
   template <class Scalars, class Evaluate>
   std::vector<double> evaluate(const std::vector<char>& wanted, const Scalars& scalars,
-                               const Evaluate& of_chunk, const double* noise = nullptr) {
+                               const Evaluate& of_batch, const double* noise = nullptr) {
     struct Task {
-      int block, chunk, lane;  // lane -1: all of the chunk
+      int block;
+      Batch batch;
     };
     std::vector<Task> tasks;
     const int count = int(wanted.size());
-    for (int b = 0; b < int(blocks_.size()); ++b) {
-      const int lanes = blocks_[b]->lanes();
-      for (int first = 0; first < count; first += lanes) {
-        const int last = std::min(first + lanes, count);
-        const int asked = int(std::count(wanted.begin() + first, wanted.begin() + last, 1));
-        if (!blocks_[b]->prefers_single(asked)) {
-          tasks.push_back({b, first / lanes, -1});
-          continue;
-        }
-        for (int candidate = first; candidate < last; ++candidate)
-          if (wanted[candidate]) tasks.push_back({b, first / lanes, candidate - first});
-      }
-    }
-    std::vector<double> results(tasks.size() * 8);
+    for (int b = 0; b < int(blocks_.size()); ++b)
+      blocks_[b]->plan(wanted, rough_, [&](Batch batch) { tasks.push_back({b, batch}); });
+    std::vector<double> results(tasks.size() * Batch::most);
     team_.run(int(tasks.size()), [&](int i, int thread) {
-      const Task& task = tasks[i];
-      Block& block = *blocks_[task.block];
+      const auto [b, batch] = tasks[i];
       LaneScalars s;
-      for (int lane = 0; lane < block.lanes(); ++lane) {
-        const int candidate = task.chunk * block.lanes() + lane;
+      for (int lane = 0; lane < batch.width; ++lane) {
+        const int candidate = batch.first + lane;
         if (candidate >= count || !wanted[candidate]) continue;
         scalars(candidate, &s.offset[lane], &s.scale[lane]);
         s.noise[lane] = noise ? noise[candidate] : this->noise();
       }
-      of_chunk(block, task.chunk, task.lane, s, workspaces_[thread], &results[size_t(i) * 8]);
+      of_batch(*blocks_[b], batch, s, workspaces_[thread], &results[size_t(i) * Batch::most]);
     });
     std::vector<double> sums(count);
     for (int c = 0; c < count; ++c) sums[c] = wanted[c] ? 0.0 : NAN;
-    for (size_t i = 0; i < tasks.size(); ++i) {  // in the order of blocks, whoever was first
-      const int lanes = blocks_[tasks[i].block]->lanes();
-      for (int lane = 0; lane < lanes; ++lane) {
-        const int candidate = tasks[i].chunk * lanes + lane;
-        if (candidate < count && (tasks[i].lane < 0 || tasks[i].lane == lane))
-          sums[candidate] += results[i * 8 + lane];
+    for (size_t i = 0; i < tasks.size(); ++i)  // in the order of blocks, whoever was first
+      for (int lane = 0; lane < tasks[i].batch.width; ++lane) {
+        const int candidate = tasks[i].batch.first + lane;
+        if (candidate < count) sums[candidate] += results[i * Batch::most + lane];
       }
-    }
     counts_.candidates += std::count(wanted.begin(), wanted.end(), 1);
     return sums;
   }
@@ -268,8 +317,8 @@ class Gibbs {
           *offset = 0.0;
           *scale = scale_all;
         },
-        [](Block& block, int, int lane, const LaneScalars& s, Workspace& w, double* out) {
-          block.noise_likelihoods(lane, s, w, out);
+        [](Block& block, Batch batch, const LaneScalars& s, Workspace& w, double* out) {
+          block.noise_likelihoods(batch, s, w, out);
         },
         variances.data());
   }
@@ -315,7 +364,6 @@ class Gibbs {
   void move(int d, int from, int to, int label) {
     const int groups = int(members_.size());
     const bool alone = members_[from].size() == 1, is_new = to == groups;
-    const double offset = (is_new ? full_ : 0.0) - (alone ? full_ : 0.0);
     const int last = groups - 1;
     team_.run(int(blocks_.size()), [&](int b, int) {
       Block& block = *blocks_[b];
@@ -326,8 +374,9 @@ class Gibbs {
         block.set_empty(last);
       else
         block.move(last, from);  // the last group takes the slot that falls free
-      block.join(is_new ? std::vector<int>{} : members_[to], offset);
+      block.join(is_new ? std::vector<int>{} : members_[to]);
     });
+    offset_ += (is_new ? full_ : 0.0) - (alone ? full_ : 0.0);
     unsettled_ = true;
     if (is_new) {
       members_.emplace_back();
@@ -389,8 +438,10 @@ class Gibbs {
     for (size_t i = 0; i < values.size(); ++i)
       log_weight[i] = likelihood[i] + window.log_chance(values[i]);
     const int chosen = draw(log_weight, random);
+    if (values[chosen] == state_.noise) return;
     state_.noise = values[chosen];
     log_likelihood_ = likelihood[chosen];
+    rough_log_likelihood_ = NAN;
   }
 
   std::vector<int> empty_labels(int also) const {
@@ -421,8 +472,11 @@ class Gibbs {
   std::vector<int> label_;                 // [slot]
   std::vector<int> slot_;                  // [label], -1: empty
   int prepared_ = -1;                      // the dimension that the blocks are prepared for
+  double offset_ = 0.0;                    // by what was decided for it
   bool unsettled_ = false;                 // something was decided for it that they do not show
+  bool rough_ = false;                     // whether likelihoods are evaluated in single precision
   double log_likelihood_ = 0.0;            // without its constant
+  double rough_log_likelihood_ = NAN;      // the same of the same state; NAN: not known
   Counts counts_;
 };
 

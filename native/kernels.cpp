@@ -19,9 +19,11 @@ using namespace EBO_ISA;
 
 const Kernels EBO_TABLE(EBO_ISA) = {
     EBO_STRING(EBO_ISA),
-    {W, Interleaved<Bits>::PH},
+    {W, Interleaved<Bits, vec>::PH},
     {1, W},
-    {{Interleaved<Bits>::run, Single<Bits>::run}, {Interleaved<Limit>::run, Single<Limit>::run}},
+    {{Interleaved<Bits, vec>::run, Single<Bits>::run},
+     {Interleaved<Limit, vec>::run, Single<Limit>::run}},
+    {Interleaved<Bits, half_fvec>::run, Interleaved<Bits, fvec>::run},
     {add_weight<Bits>, add_weight<Limit>},
     {remove<Bits>, remove<Limit>},
     {settle<Bits>, settle<Limit>},

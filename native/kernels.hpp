@@ -42,15 +42,15 @@ inline size_t pair_count(int n, int height) {
 struct Candidates {
   int n;
   int words;
-  int lane;                // all (-1), or this one of interleaved candidates alone
-  const double* total;     // [pair]
+  int stride;              // of varying, from one pair to the next; 1 if it has one lane only
+  const void* total;       // [pair]: floats for bits, doubles for limits
   const void* varying;     // [word][pair][lane]
   const void* fixed;       // [word][pair]
   const double* offset;    // [lane]
   const double* scale;     // [lane]
   const double* noise;     // [lane]
   const double* y;         // [n]
-  double* factor;          // workspace, pairs * lanes
+  double* factor;          // workspace, pairs * lanes; of floats in single precision
   double* pivots;          // workspace, padded n * lanes: reciprocal square roots
   double* whitened;        // workspace, padded n * lanes: L^-1 y
   double* log_likelihood;  // [lane]
@@ -89,28 +89,29 @@ struct Kernels {
   Shape interleaved;  // one lane per candidate: small blocks
   Shape single;       // one candidate, vectors along the rows: large blocks
 
-  // [similarity][interleaved, single]; the latter also takes one lane of the former's layout,
-  // and gives its result as lane 0.
+  // [similarity][interleaved, single]; the latter also takes one lane of the former's layout.
   void (*log_likelihood[2][2])(const Candidates&);
+  // Of bits in single precision, interleaved: as many lanes, or twice as many.
+  void (*rough_log_likelihood[2])(const Candidates&);
 
   // out[pair] = base[pair] + weight(a AND b); [similarity]
-  void (*add_weight[2])(size_t pairs, int words, const void* a, const void* b, const double* base,
-                        double* out);
+  void (*add_weight[2])(size_t pairs, int words, const void* a, const void* b, const void* base,
+                        void* out);
 
   // out := what `kept` keeps together and `apart` does not separate; [similarity]
   void (*remove[2])(size_t flat, const void* kept, const void* apart, void* out);
 
   // A dimension that sets apart becomes one of a group, which is one lane of a chunk:
-  //   total = without - weight(rest AND apart), group = rest without apart.
+  //   total = without + offset - weight(rest AND apart), group = rest without apart.
   void (*settle[2])(size_t pairs, int words, int lanes, const void* rest, const void* apart,
-                    const double* without, void* group, double* total);
+                    const void* without, double offset, void* group, void* total);
 
   // Cells [n][layer] of coordinates t [n] in one dimension, with cuts [layer]; here `layers` is
   // padded to whole words.
   void (*cells)(Family family, int n, int layers, const double* t, const double* uniforms,
                 const double* cuts, uint8_t* out);
 
-  // Separations of all pairs by `lanes` sets of cells side by side:
+  // Separations of all pairs by `lanes` sets of cells side by side (one, or whole vectors):
   // cells [lane][n][64 * words] bytes -> out [word][pair][lane].
   void (*separations_by_cells)(Shape shape, int n, int words, int layers, const uint8_t* cells,
                                uint64_t* out);

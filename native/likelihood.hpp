@@ -19,55 +19,67 @@
 
 namespace ebo::EBO_ISA {
 
-// log of a long product of pivots: logarithms are dear, so they are taken once in
-// 16 pivots, each of which lies between the noise (>= 1e-8) and 1 + noise.
-template <class Number>
+// Log of a long product of pivots: logarithms are dear, so only the product's exponent grows,
+// and the logarithm is taken once of what is left.
+template <class V>
 class LogProduct {
  public:
-  EBO_INLINE void multiply(Number pivot) {
-    product_ *= pivot;
-    if (++count_ % 16 == 0) flush();
+  EBO_INLINE void multiply(V pivot) {
+    const Integers bits = Integers(product_ * pivot);  // its sign is none
+    exponent_ += (bits >> digits) - bias;
+    product_ = V((bits & ((whole(1) << digits) - 1)) | bias << digits);
   }
-  EBO_INLINE Number value() {
-    flush();
-    return sum_;
+  EBO_INLINE double value(int lane) const {
+    return std::log(double(product_[lane])) + M_LN2 * double(exponent_[lane]);
   }
 
  private:
-  EBO_INLINE void flush() {
-    sum_ += logarithm(product_);
-    product_ = Number{} + 1.0;
-  }
-  Number product_ = Number{} + 1.0;
-  Number sum_{};
-  int count_ = 0;
+  using number = typename Parts<V>::number;
+  using whole = std::conditional_t<sizeof(number) == 4, int32_t, int64_t>;
+  typedef whole Integers __attribute__((vector_size(sizeof(V))));
+  static constexpr int digits = sizeof(number) == 4 ? 23 : 52;
+  static constexpr whole bias = sizeof(number) == 4 ? 127 : 1023;
+  V product_ = V{} + 1;
+  Integers exponent_{};
 };
 
-template <class Sim>
+// V is a vector of doubles or floats.
+template <class Sim, class V>
 struct Interleaved {
 #if EBO_LANES == 8
   static constexpr int PH = 4, CT = 4;  // 16 sums in 32 registers
 #else
   static constexpr int PH = 6, CT = 2;  // 12 sums in 16 registers
 #endif
+  static constexpr int lanes = Parts<V>::count;
+  using number = typename Parts<V>::number;
   using word = typename Sim::word;
+
+  // What each candidate has of its own.
+  static V of_lanes(const double* values) {
+    V out;
+    for (int i = 0; i < lanes; ++i) out[i] = number(values[candidate_of<V>(i)]);
+    return out;
+  }
 
   const Candidates& c;
   const size_t pairs = pair_count(c.n, PH);
-  vec* const factor = reinterpret_cast<vec*>(c.factor);
-  vec* const pivots = reinterpret_cast<vec*>(c.pivots);
-  vec* const whitened = reinterpret_cast<vec*>(c.whitened);
-  const vec scale = as_vec(c.scale);
-  const vec scaled_offset = scale * as_vec(c.offset);
+  V* const factor = reinterpret_cast<V*>(c.factor);
+  V* const pivots = reinterpret_cast<V*>(c.pivots);
+  V* const whitened = reinterpret_cast<V*>(c.whitened);
+  const V scale = of_lanes(c.scale), offset = of_lanes(c.offset);
+  const V diagonal = of_lanes(c.noise) + number(1);
 
-  // Pair q of the Gram matrices.
-  EBO_INLINE vec gram(size_t q) const {
+  // Pair q of the Gram matrices. Weights of bits are whole numbers, so that only the product with
+  // the scale rounds: however a state was reached, its likelihood is the same.
+  EBO_INLINE V gram(size_t q) const {
+    const auto* total = static_cast<const typename Sim::number*>(c.total);
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
-    vec element = scale * c.total[q] + scaled_offset;
+    V weight = offset + number(total[q]);
     for (int w = 0; w < c.words; ++w, q += pairs)
-      element -= scale * Sim::weight(as_vec(varying + q * W), broadcast(fixed[q]));
-    return element;
+      weight -= Sim::template weights<V>(varying + q * c.stride, fixed[q]);
+    return scale * weight;
   }
 
   // Where registers are few, the constants of `gram` would drive the sums out of them: there the
@@ -80,9 +92,9 @@ struct Interleaved {
   // The tile of panel i's rows and CT of panel j's columns from its `first` on, less what the
   // columns before explain of it.
   template <bool is_diagonal>
-  EBO_INLINE void unexplained(vec (&sum)[PH][CT], int i, int j, int first) const {
-    const vec* row = factor + panel_start(i, PH);
-    const vec* other = factor + panel_start(j, PH) + first;
+  EBO_INLINE void unexplained(V (&sum)[PH][CT], int i, int j, int first) const {
+    const V* row = factor + panel_start(i, PH);
+    const V* other = factor + panel_start(j, PH) + first;
     const int column = j * PH + first;
     const size_t pair = panel_start(i, PH) + size_t(column) * PH;
 #pragma GCC unroll 8
@@ -94,7 +106,7 @@ struct Interleaved {
       }
     if (is_diagonal)
 #pragma GCC unroll 8
-      for (int t = 0; t < CT; ++t) sum[first + t][t] = 1.0 + as_vec(c.noise);
+      for (int t = 0; t < CT; ++t) sum[first + t][t] = diagonal;
 #pragma GCC unroll 2
     for (int k = 0; k < column; ++k, row += PH, other += PH)
 #pragma GCC unroll 8
@@ -105,18 +117,18 @@ struct Interleaved {
 
   // Columns of panel j in panel i > j.
   void below(int i, int j) const {
-    vec* row = factor + panel_start(i, PH);
-    const vec* square = factor + panel_start(j, PH) + j * PH * PH;  // panel j in itself
+    V* row = factor + panel_start(i, PH);
+    const V* square = factor + panel_start(j, PH) + j * PH * PH;  // panel j in itself
 #pragma GCC unroll 8
     for (int first = 0; first < PH; first += CT) {
       const int column = j * PH + first;
-      vec sum[PH][CT];
+      V sum[PH][CT];
       unexplained<false>(sum, i, j, first);
 #pragma GCC unroll 8
       for (int t = 0; t < CT; ++t)
 #pragma GCC unroll 8
         for (int r = 0; r < PH; ++r) {
-          vec x = sum[r][t];
+          V x = sum[r][t];
 #pragma GCC unroll 8
           for (int s = 0; s < t; ++s) x -= sum[r][s] * square[(first + s) * PH + first + t];
           sum[r][t] = x * pivots[column + t];
@@ -126,17 +138,17 @@ struct Interleaved {
   }
 
   // Columns of panel i in itself.
-  void diagonal_square(int i, LogProduct<vec>& determinant) const {
-    vec* row = factor + panel_start(i, PH);
+  void diagonal_square(int i, LogProduct<V>& determinant) const {
+    V* row = factor + panel_start(i, PH);
 #pragma GCC unroll 8
     for (int first = 0; first < PH; first += CT) {
       const int column = i * PH + first;
-      vec sum[PH][CT];
+      V sum[PH][CT];
       unexplained<true>(sum, i, i, first);
 #pragma GCC unroll 8
       for (int t = 0; t < CT; ++t) {
-        const vec pivot = sum[first + t][t];
-        const vec inverse = reciprocal_sqrt(pivot);
+        const V pivot = sum[first + t][t];
+        const V inverse = number(1) / square_root(pivot);
         pivots[column + t] = inverse;
         if (column + t < c.n) determinant.multiply(pivot);
 #pragma GCC unroll 8
@@ -153,11 +165,11 @@ struct Interleaved {
   }
 
   // Adds the squares of panel i's part of L^-1 y.
-  EBO_INLINE void solve(int i, vec* square) const {
-    const vec* row = factor + panel_start(i, PH);
-    vec rest[PH];
+  EBO_INLINE void solve(int i, V* square) const {
+    const V* row = factor + panel_start(i, PH);
+    V rest[PH];
 #pragma GCC unroll 8
-    for (int r = 0; r < PH; ++r) rest[r] = broadcast(i * PH + r < c.n ? c.y[i * PH + r] : 0.0);
+    for (int r = 0; r < PH; ++r) rest[r] = V{} + number(i * PH + r < c.n ? c.y[i * PH + r] : 0.0);
     for (int k = 0; k < i * PH; ++k)
 #pragma GCC unroll 8
       for (int r = 0; r < PH; ++r) rest[r] -= row[k * PH + r] * whitened[k];
@@ -173,15 +185,17 @@ struct Interleaved {
 
   static void run(const Candidates& candidates) {
     const Interleaved self{candidates};
-    LogProduct<vec> determinant;
-    vec square = broadcast(0.0);
+    LogProduct<V> determinant;
+    V square{};
     for (int i = 0; i < panel_count(candidates.n, PH); ++i) {
       if (gram_first) self.fill(i);
       for (int j = 0; j < i; ++j) self.below(i, j);
       self.diagonal_square(i, determinant);
       self.solve(i, &square);
     }
-    as_vec(candidates.log_likelihood) = -0.5 * (square + determinant.value());
+    for (int i = 0; i < lanes; ++i)
+      candidates.log_likelihood[candidate_of<V>(i)] =
+          -0.5 * (double(square[i]) + determinant.value(i));
   }
 };
 
@@ -189,42 +203,44 @@ template <class Sim>
 struct Single {
   static constexpr int R = 3;  // panels in a tile: with W columns, 3 W sums in registers
   using word = typename Sim::word;
+  typedef double lone __attribute__((vector_size(8)));
 
   // Panels [begin, end) of the Gram matrix.
   static EBO_INLINE void fill(const Candidates& c, int begin, int end) {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
+    const auto* total = static_cast<const typename Sim::number*>(c.total);
     const size_t pairs = pair_count(c.n, W);
-    const double scale = c.scale[0], scaled_offset = scale * c.offset[0];
     for (size_t q = panel_start(begin, W); q < panel_start(end, W); q += W) {
-      vec element = scale * as_vec(c.total + q) + scaled_offset;
+      vec weight = load(total + q) + c.offset[0];
       for (int w = 0; w < c.words; ++w) {
         const size_t at = w * pairs + q;
-        element -= scale * Sim::weight(as_vec(varying + at), as_vec(fixed + at));
+        weight -= Sim::weight(as_vec(varying + at), as_vec(fixed + at));
       }
-      as_vec(c.factor + q) = element;
+      as_vec(c.factor + q) = c.scale[0] * weight;
     }
   }
 
   // The same of one lane of interleaved candidates, whose panels have other heights: those that
   // begin in these panels. (R panels of W rows are a whole number of panels of PH.)
   static void fill_from_lane(const Candidates& c, int begin, int end) {
-    constexpr int PH = Interleaved<Sim>::PH;
+    constexpr int PH = Interleaved<Sim, vec>::PH;
     static_assert(R * W % PH == 0 && PH * PH % W == 0);
-    const auto* varying = static_cast<const word*>(c.varying) + c.lane;
+    const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
+    const auto* total = static_cast<const typename Sim::number*>(c.total);
     const size_t pairs = pair_count(c.n, PH);
-    const double scale = c.scale[c.lane], scaled_offset = scale * c.offset[c.lane];
     for (int p = begin * W / PH; p * PH < end * W && p * PH < c.n; ++p) {
       size_t q = panel_start(p, PH);
       for (int k = 0, r = 0; k < (p + 1) * PH; q += W) {
-        vec element = scale * as_vec(c.total + q) + scaled_offset;
+        vec element = load(total + q) + c.offset[0];
         for (int w = 0; w < c.words; ++w) {
           const size_t at = w * pairs + q;
           typename Sim::pack lane;
-          for (int i = 0; i < W; ++i) lane[i] = varying[(at + i) * W];
-          element -= scale * Sim::weight(lane, as_vec(fixed + at));
+          for (int i = 0; i < W; ++i) lane[i] = varying[(at + i) * c.stride];
+          element -= Sim::weight(lane, as_vec(fixed + at));
         }
+        element *= c.scale[0];
         for (int i = 0; i < W; ++i) {
           const int row = p * PH + r;
           if (k < row && row < end * W)
@@ -270,7 +286,7 @@ struct Single {
       }
   }
 
-  static void diagonal_square(double* factor, double* pivots, LogProduct<double>& determinant,
+  static void diagonal_square(double* factor, double* pivots, LogProduct<lone>& determinant,
                               int n, int i) {
     vec* row = reinterpret_cast<vec*>(factor + panel_start(i, W));
     const int column = i * W;
@@ -285,7 +301,7 @@ struct Single {
       const double pivot = sum[t][t];
       const double inverse = 1.0 / std::sqrt(pivot);
       pivots[column + t] = inverse;
-      if (column + t < n) determinant.multiply(pivot);
+      if (column + t < n) determinant.multiply(lone{pivot});
       sum[t] *= inverse;
       row[column + t] = sum[t];
 #pragma GCC unroll 8
@@ -295,12 +311,12 @@ struct Single {
 
   static void run(const Candidates& c) {
     const int panels = panel_count(c.n, W);
-    const double diagonal = 1.0 + c.noise[c.lane < 0 ? 0 : c.lane];
-    LogProduct<double> determinant;
+    const double diagonal = 1.0 + c.noise[0];
+    LogProduct<lone> determinant;
     double square = 0.0;
     for (int i = 0; i < panels; i += R) {
       const int rows = panels - i < R ? panels - i : R;
-      c.lane < 0 ? fill(c, i, i + rows) : fill_from_lane(c, i, i + rows);
+      c.stride == 1 ? fill(c, i, i + rows) : fill_from_lane(c, i, i + rows);
       for (int r = i; r < i + rows; ++r)
         for (int t = 0; t < W; ++t)
           c.factor[panel_start(r, W) + size_t(r * W + t) * W + t] = diagonal;
@@ -315,7 +331,7 @@ struct Single {
       }
       for (int r = i; r < i + rows; ++r) solve(c, r, &square);
     }
-    c.log_likelihood[0] = -0.5 * (square + determinant.value());
+    c.log_likelihood[0] = -0.5 * (square + determinant.value(0));
   }
 
   static EBO_INLINE void solve(const Candidates& c, int i, double* square) {

@@ -501,24 +501,32 @@ NB_MODULE(native, m) {
           "sweeps"_a, "seed"_a, "learn_cuts"_a = true,
           "Sweep over all variables; returns z, cuts, noise and log-likelihood after each sweep.")
       .def("log_likelihood", &Gibbs::log_likelihood, "Of the current state.")
+      .def("can_be_rough", &Gibbs::can_be_rough,
+           "Whether sweeps use likelihoods in single precision, under the noise of the state.")
+      .def("rough_log_likelihood", &Gibbs::rough_log_likelihood,
+           "Of the current state in single precision, without -n/2 log 2 pi.")
       .def(
           "group_likelihoods",
-          [](Gibbs& self, int d) {
+          [](Gibbs& self, int d, bool rough) {
+            self.be_rough(rough);
             std::vector<double> all =
                 self.group_likelihoods(d, std::vector<char>(self.groups() + 1, 1));
+            self.be_rough(false);
             return nb::make_tuple(to_array(self.labels(), {size_t(self.groups())}),
                                   to_array(std::move(all), {size_t(self.groups() + 1)}));
           },
-          "d"_a,
+          "d"_a, "rough"_a = false,
           "Labels of the groups, and log-likelihoods (without -n/2 log 2 pi) with dimension d in "
           "each of them and, last, alone.")
       .def(
           "cut_likelihoods",
-          [](Gibbs& self, int d, int layer, std::vector<int> cuts) {
-            const size_t count = cuts.size();
-            return to_array(self.cut_likelihoods(d, layer, cuts), {count});
+          [](Gibbs& self, int d, int layer, std::vector<int> cuts, bool rough) {
+            self.be_rough(rough);
+            std::vector<double> all = self.cut_likelihoods(d, layer, cuts);
+            self.be_rough(false);
+            return to_array(std::move(all), {cuts.size()});
           },
-          "d"_a, "layer"_a, "cuts"_a,
+          "d"_a, "layer"_a, "cuts"_a, "rough"_a = false,
           "Log-likelihoods (without -n/2 log 2 pi) with each of at most 8 numbers of cuts.")
       .def(
           "counts",
@@ -530,6 +538,8 @@ NB_MODULE(native, m) {
             d["group_changes"] = c.group_changes;
             d["cut_steps"] = c.cut_steps;
             d["cut_changes"] = c.cut_changes;
+            d["sweeps"] = c.sweeps;
+            d["rejections"] = c.rejections;
             return d;
           },
           "How many likelihoods, steps and changes there were.");

@@ -2,35 +2,39 @@
 // cuts side by side, and the weight of what groups of dimensions keep together.
 #pragma once
 #include "kernels.hpp"
+#include "likelihood.hpp"
 #include "simd.hpp"
 
 namespace ebo::EBO_ISA {
 
 template <class Sim>
-void add_weight(size_t pairs, int words, const void* a, const void* b, const double* base,
-                double* out) {
+void add_weight(size_t pairs, int words, const void* a, const void* b, const void* base,
+                void* out) {
   using word = typename Sim::word;
+  using number = typename Sim::number;
   const auto* p = static_cast<const word*>(a);
   const auto* q = static_cast<const word*>(b);
   for (size_t i = 0; i < pairs; i += W) {
-    vec sum = as_vec(base + i);
+    vec sum = load(static_cast<const number*>(base) + i);
     for (int w = 0; w < words; ++w)
       sum += Sim::weight(as_vec(p + w * pairs + i), as_vec(q + w * pairs + i));
-    as_vec(out + i) = sum;
+    store(sum, static_cast<number*>(out) + i);
   }
 }
 
 template <class Sim>
 void settle(size_t pairs, int words, int lanes, const void* rest, const void* apart,
-            const double* without, void* group, double* total) {
+            const void* without, double offset, void* group, void* total) {
   using word = typename Sim::word;
+  using number = typename Sim::number;
   const auto* r = static_cast<const word*>(rest);
   const auto* s = static_cast<const word*>(apart);
   auto* g = static_cast<word*>(group);
-  for (int w = 0; w < words; ++w)
+  const auto* before = static_cast<const number*>(without);
+  auto* sum = static_cast<number*>(total);
+  for (int w = 0; w < words; ++w, before = sum, offset = 0.0)
     for (size_t q = 0; q < pairs; q += W, r += W, s += W) {
-      const vec before = as_vec((w == 0 ? without : total) + q);
-      as_vec(total + q) = before - Sim::weight(as_vec(r), as_vec(s));
+      store(load(before + q) + offset - Sim::weight(as_vec(r), as_vec(s)), sum + q);
       const typename Sim::pack kept = Sim::remove(as_vec(r), as_vec(s));
       for (int i = 0; i < W; ++i, g += lanes) *g = kept[i];
     }
@@ -99,47 +103,95 @@ void separations_by_cells(Shape shape, int n, int words, int layers, const uint8
 }
 
 // Tile coding with one number of cuts for all layers: all cells of a point are `whole` or, on
-// the layers in `mask`, one more. So two points share the cell where their masks agree, if their
-// wholes are equal; where one mask makes up for it, if these are neighbours; and else nowhere.
+// the layers in `mask`, one more. Of `lanes` numbers of cuts side by side, or of one.
+struct Tiles {
+  int lanes;
+  int64_t* wholes;  // [row][lane]
+  uint64_t* masks;
+
+  // Word w of rows of points, and of rows of padding, whose whole nobody has as a neighbour.
+  void fill(int n, int rows, int layers, const double* t, const double* uniforms, const int* cuts) {
+    for (int lane = 0; lane < lanes; lane += W) {
+      vec k;
+      for (int i = 0; i < W; ++i) k[i] = cuts[lanes == 1 ? 0 : lane + i];
+      for (int row = 0; row < rows; ++row) {
+        ivec whole = ivec{} + (INT64_MIN / 2 + 4 * row);
+        uvec mask{};
+        if (row < n) {
+          const vec position = k * t[row];
+          whole = __builtin_convertvector(position, ivec);
+          const vec part = position - __builtin_convertvector(whole, vec);
+          uvec bit = broadcast(uint64_t(1));
+#pragma GCC unroll 8
+          for (int l = 0; l < layers; ++l, bit += bit)
+            mask = uniforms[l] <= part ? mask | bit : mask;
+          mask = k > 0.0 ? mask : uvec{};
+        }
+        const size_t at = size_t(row) * lanes + lane;
+        if (lanes == 1) {
+          wholes[at] = whole[0];
+          masks[at] = mask[0];
+        } else {
+          *reinterpret_cast<ivec*>(wholes + at) = whole;
+          *reinterpret_cast<uvec*>(masks + at) = mask;
+        }
+      }
+    }
+  }
+
+  // Two points share the cell where their masks agree, if their wholes are equal; where one mask
+  // makes up for it, if these are neighbours; and else nowhere. Vectors run along the lanes of
+  // Rows rows each, or along the rows, if there is one lane only: then one vector has them all.
+  template <bool single, int Rows>
+  void separate(int n, uint64_t all, int lane, uint64_t* out) const {
+    constexpr int height = single ? W : Rows;
+    const int step = single ? W : lanes;
+    out += lane;
+    for (int first = 0; first < n; first += height) {
+      ivec whole[Rows];
+      uvec mask[Rows], missing[Rows];
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) {
+        const size_t at = size_t(first + r) * lanes + lane;
+        whole[r] = as_vec(wholes + at);
+        mask[r] = as_vec(masks + at);
+        missing[r] = all & ~mask[r];
+      }
+      for (int k = 0; k < first + height; ++k) {
+        const size_t at = size_t(k) * lanes + lane;
+        const ivec other = single ? ivec{} + wholes[at] : as_vec(wholes + at);
+        const uvec mask_k = single ? broadcast(masks[at]) : as_vec(masks + at);
+        const uvec missing_k = all & ~mask_k;
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r, out += step) {
+          uvec apart = broadcast(all);
+          apart = whole[r] == other ? mask[r] ^ mask_k : apart;
+          apart = whole[r] == other + 1 ? mask[r] | missing_k : apart;
+          apart = whole[r] == other - 1 ? missing[r] | mask_k : apart;
+          *reinterpret_cast<uvec*>(out) = apart;
+        }
+      }
+    }
+  }
+};
+
 void separations_by_tiles(Shape shape, int n, int words, int layers, const double* t,
                           const double* uniforms, const int* cuts, int64_t* workspace,
                           uint64_t* out) {
-  const bool single = shape.lanes == 1;
   const size_t pairs = pair_count(n, shape.height);
-  // Rows of padding are set apart by a whole that nobody has as a neighbour.
   const int rows = panel_count(n, shape.height) * shape.height;
-  int64_t* const wholes = workspace;
-  auto* const masks = reinterpret_cast<uint64_t*>(workspace + size_t(rows) * shape.lanes);
-  for (int i = 0; i < rows * shape.lanes; ++i) wholes[i] = INT64_MIN / 4 * (1 + i % 2);
-  for (int w = 0; w < words; ++w) {
-    for (int i = 0; i < n; ++i)
-      for (int lane = 0; lane < shape.lanes; ++lane) {
-        const double position = cuts[lane] * t[i];
-        const int64_t whole = int64_t(position);
-        const size_t at = size_t(i) * shape.lanes + lane;
-        wholes[at] = whole;
-        masks[at] = cuts[lane] > 0 ? at_most(uniforms + 64 * w, position - double(whole)) : 0;
-      }
-    const uvec all = broadcast(layer_mask(layers, w));
-    uint64_t* to = out + w * pairs * shape.lanes;
-    uint64_t* const end = to + pairs * shape.lanes;
-    const int step = single ? W : 1;
-    for (int first = 0; first < n; first += shape.height)
-      for (int k = 0; k < first + shape.height; ++k) {
-        const ivec whole_k = single ? ivec{} + wholes[k] : as_vec(wholes + size_t(k) * W);
-        const uvec mask_k = single ? broadcast(masks[k]) : as_vec(masks + size_t(k) * W);
-        for (int i = first; i < first + shape.height; i += step, to += W) {
-          const size_t at = size_t(i) * shape.lanes;
-          const ivec ahead = as_vec(wholes + at) - whole_k;
-          const uvec mask = as_vec(masks + at);
-          uvec apart = ~uvec{};
-          apart = ahead == 0 ? mask ^ mask_k : apart;
-          apart = ahead == 1 ? mask | ~mask_k : apart;
-          apart = ahead == -1 ? ~mask | mask_k : apart;
-          *reinterpret_cast<uvec*>(to) = apart & all;
-        }
-      }
-    while (to < end) *to++ = layer_mask(layers, w);
+  Tiles tiles{shape.lanes, workspace,
+              reinterpret_cast<uint64_t*>(workspace + size_t(rows) * shape.lanes)};
+  for (int w = 0; w < words; ++w, out += pairs * shape.lanes) {
+    tiles.fill(n, rows, layers - 64 * w < 64 ? layers - 64 * w : 64, t, uniforms + 64 * w, cuts);
+    const uint64_t all = layer_mask(layers, w);
+    if (shape.lanes == 1)
+      tiles.separate<true, 1>(n, all, 0, out);
+    else
+      for (int lane = 0; lane < shape.lanes; lane += W)
+        tiles.separate<false, Interleaved<Bits, vec>::PH>(n, all, lane, out);
+    const size_t used = panel_start(panel_count(n, shape.height), shape.height);
+    for (size_t i = used * shape.lanes; i < pairs * shape.lanes; ++i) out[i] = all;
   }
 }
 
@@ -156,28 +208,31 @@ EBO_INLINE vec power(vec x, const uvec (&digit)[8], int digits) {
 void separations_by_limit(Family family, Shape shape, size_t pairs, const double* base,
                           const int* cuts, double* out) {
   const bool single = shape.lanes == 1;
-  vec k;
-  uvec digit[8];
-  int digits = 0;
-  for (int i = 0; i < W; ++i) {
-    const int count = cuts[single ? 0 : i];
-    k[i] = count;
-    for (int b = 0; b < 8; ++b) {
-      digit[b][i] = count >> b & 1 ? ~uint64_t(0) : 0;
-      if (count >> b && b >= digits) digits = b + 1;
+  for (int lane = 0; lane < shape.lanes; lane += W) {
+    vec k;
+    uvec digit[8];
+    int digits = 0;
+    for (int i = 0; i < W; ++i) {
+      const int count = cuts[single ? 0 : lane + i];
+      k[i] = count;
+      for (int b = 0; b < 8; ++b) {
+        digit[b][i] = count >> b & 1 ? ~uint64_t(0) : 0;
+        if (count >> b && b >= digits) digits = b + 1;
+      }
     }
-  }
-  const size_t step = single ? W : 1;
-  for (size_t q = 0; q < pairs; q += step, out += W) {
-    const vec x = single ? as_vec(base + q) : broadcast(base[q]);
-    vec apart;
-    if (family == Family::hat) {
-      apart = k * x;
-      apart = apart > 1.0 ? broadcast(1.0) : apart;
-    } else {
-      apart = 1.0 - power(x, digit, digits);
+    const size_t step = single ? W : 1;
+    double* to = out + lane;
+    for (size_t q = 0; q < pairs; q += step, to += single ? W : shape.lanes) {
+      const vec x = single ? as_vec(base + q) : broadcast(base[q]);
+      vec apart;
+      if (family == Family::hat) {
+        apart = k * x;
+        apart = apart > 1.0 ? broadcast(1.0) : apart;
+      } else {
+        apart = 1.0 - power(x, digit, digits);
+      }
+      as_vec(to) = x < 0.0 ? broadcast(1.0) : apart;
     }
-    as_vec(out) = x < 0.0 ? broadcast(1.0) : apart;
   }
 }
 

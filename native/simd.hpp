@@ -1,4 +1,5 @@
-// Vectors of EBO_LANES doubles or machine words for one instruction set.
+// Vectors of EBO_LANES doubles or machine words, or of twice as many floats, for one
+// instruction set.
 //
 // Everything lives in a namespace of that instruction set, and nothing here or in
 // the files built on it may use standard containers: an inline function compiled
@@ -6,6 +7,8 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -15,6 +18,8 @@ namespace ebo::EBO_ISA {
 constexpr int W = EBO_LANES;
 typedef double vec __attribute__((vector_size(8 * W)));
 typedef uint64_t uvec __attribute__((vector_size(8 * W)));
+typedef float fvec __attribute__((vector_size(8 * W)));       // 2 W floats
+typedef float half_fvec __attribute__((vector_size(4 * W)));  // W floats
 
 #define EBO_INLINE inline __attribute__((always_inline))
 
@@ -28,27 +33,48 @@ typedef uint8_t bytes __attribute__((vector_size(W)));
 EBO_INLINE const uvec& as_vec(const uint64_t* p) { return *reinterpret_cast<const uvec*>(p); }
 EBO_INLINE const ivec& as_vec(const int64_t* p) { return *reinterpret_cast<const ivec*>(p); }
 
-EBO_INLINE double logarithm(double x) { return std::log(x); }
-EBO_INLINE vec logarithm(vec x) {
-  for (int i = 0; i < W; ++i) x[i] = std::log(x[i]);
-  return x;
-}
+// What a vector is made of.
+template <class V>
+struct Parts {
+  using number = std::remove_reference_t<decltype(std::declval<V&>()[0])>;
+  static constexpr int count = sizeof(V) / sizeof(number);
+};
 
-EBO_INLINE vec reciprocal_sqrt(vec x) {
+EBO_INLINE vec square_root(vec x) {
 #if defined(__AVX512F__)
-  return 1.0 / vec(_mm512_sqrt_pd(__m512d(x)));
+  return vec(_mm512_sqrt_pd(__m512d(x)));
 #elif defined(__AVX2__)
-  return 1.0 / vec(_mm256_sqrt_pd(__m256d(x)));
+  return vec(_mm256_sqrt_pd(__m256d(x)));
 #else
-  for (int i = 0; i < W; ++i) x[i] = 1.0 / std::sqrt(x[i]);
+  for (int i = 0; i < W; ++i) x[i] = std::sqrt(x[i]);
+  return x;
+#endif
+}
+EBO_INLINE fvec square_root(fvec x) {
+#if defined(__AVX512F__)
+  return fvec(_mm512_sqrt_ps(__m512(x)));
+#elif defined(__AVX2__)
+  return fvec(_mm256_sqrt_ps(__m256(x)));
+#else
+  for (int i = 0; i < 2 * W; ++i) x[i] = std::sqrt(x[i]);
+  return x;
+#endif
+}
+EBO_INLINE half_fvec square_root(half_fvec x) {
+#if defined(__AVX512F__)
+  return half_fvec(_mm256_sqrt_ps(__m256(x)));
+#elif defined(__AVX2__)
+  return half_fvec(_mm_sqrt_ps(__m128(x)));
+#else
+  for (int i = 0; i < W; ++i) x[i] = std::sqrt(x[i]);
   return x;
 #endif
 }
 
-// Number of bits set in every word, as doubles.
-EBO_INLINE vec bit_count(uvec x) {
+// Number of bits set in every word.
+EBO_INLINE uvec bit_count(uvec x) {
 #if defined(__AVX512VPOPCNTDQ__)
-  return vec(_mm512_cvtepu64_pd(_mm512_popcnt_epi64(__m512i(x))));
+  return uvec(_mm512_popcnt_epi64(__m512i(x)));
 #elif defined(__AVX2__)
   const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,  //
                                          0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
@@ -56,19 +82,48 @@ EBO_INLINE vec bit_count(uvec x) {
   const __m256i a = _mm256_shuffle_epi8(table, _mm256_and_si256(__m256i(x), low));
   const __m256i b =
       _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi64(__m256i(x), 4), low));
-  const __m256i n = _mm256_sad_epu8(_mm256_add_epi8(a, b), _mm256_setzero_si256());
-  // 2^52 + n has the bits of n in its mantissa.
-  const __m256d big = _mm256_set1_pd(4503599627370496.0);
-  return vec(_mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(n, _mm256_castpd_si256(big))), big));
+  return uvec(_mm256_sad_epu8(_mm256_add_epi8(a, b), _mm256_setzero_si256()));
 #else
   // Bits summed in pairs, fours, bytes, and then all bytes by one multiplication.
   x -= x >> 1 & 0x5555555555555555u;
   x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
   x = x + (x >> 4) & 0x0f0f0f0f0f0f0f0fu;
-  vec out;
-  for (int i = 0; i < W; ++i) out[i] = double(int(x[i] * 0x0101010101010101u >> 56));
-  return out;
+  for (int i = 0; i < W; ++i) x[i] = x[i] * 0x0101010101010101u >> 56;
+  return x;
 #endif
+}
+
+// Small whole numbers as doubles.
+EBO_INLINE vec as_doubles(uvec n) {
+#if defined(__AVX512DQ__)
+  return __builtin_convertvector(n, vec);
+#else
+  const vec big = broadcast(0x1p52);  // 2^52 + n has the bits of n in its mantissa
+  return vec(n | uvec(big)) - big;
+#endif
+}
+
+// The same in the lanes of any vector, from the words of as many candidates side by side.
+EBO_INLINE void bit_counts(const uint64_t* x, uint64_t mask, vec& out) {
+  out = as_doubles(bit_count(as_vec(x) & mask));
+}
+EBO_INLINE void bit_counts(const uint64_t* x, uint64_t mask, half_fvec& out) {
+#if defined(__AVX512DQ__)
+  out = half_fvec(_mm512_cvtepu64_ps(__m512i(bit_count(as_vec(x) & mask))));
+#else
+  out = __builtin_convertvector(as_doubles(bit_count(as_vec(x) & mask)), half_fvec);
+#endif
+}
+// Here the lanes are not in order: it is cheaper to put what belongs to them in this order.
+EBO_INLINE void bit_counts(const uint64_t* x, uint64_t mask, fvec& out) {
+  typedef int32_t narrow __attribute__((vector_size(8 * W)));
+  const uvec low = bit_count(as_vec(x) & mask), high = bit_count(as_vec(x + W) & mask);
+  out = __builtin_convertvector(narrow(low | high << 32), fvec);
+}
+// The candidate of a lane.
+template <class V>
+constexpr int candidate_of(int lane) {
+  return Parts<V>::count == W ? lane : lane % 2 * W + lane / 2;
 }
 
 // Bit l is set where byte l of a and b differ.
@@ -95,42 +150,42 @@ EBO_INLINE uint64_t different_bytes(const uint8_t* a, const uint8_t* b) {
 #endif
 }
 
-// Bit l is set where value l of 64 is at most x.
-EBO_INLINE uint64_t at_most(const double* values, double x) {
-  uint64_t mask = 0;
-  for (int l = 0; l < 64; l += W) {
-#if defined(__AVX512F__)
-    const uint64_t part =
-        _mm512_cmp_pd_mask(__m512d(as_vec(values + l)), _mm512_set1_pd(x), _CMP_LE_OQ);
-#elif defined(__AVX2__)
-    const uint64_t part = uint64_t(_mm256_movemask_pd(
-        _mm256_cmp_pd(__m256d(as_vec(values + l)), _mm256_set1_pd(x), _CMP_LE_OQ)));
-#else
-    uint64_t part = 0;
-    for (int i = 0; i < W; ++i) part |= uint64_t(values[l + i] <= x) << i;
-#endif
-    mask |= part << l;
-  }
-  return mask;
+// What pairs weigh: whole numbers for bits, which floats hold exactly.
+EBO_INLINE vec load(const float* p) {
+  return __builtin_convertvector(*reinterpret_cast<const half_fvec*>(p), vec);
 }
+EBO_INLINE vec load(const double* p) { return as_vec(p); }
+EBO_INLINE void store(vec x, float* p) {
+  *reinterpret_cast<half_fvec*>(p) = __builtin_convertvector(x, half_fvec);
+}
+EBO_INLINE void store(vec x, double* p) { as_vec(p) = x; }
 
 // Sets of layers as bits, or one minus a similarity, and what is done with them.
 struct Bits {
   using word = uint64_t;
   using pack = uvec;
-  static EBO_INLINE vec weight(uvec a, uvec b) { return bit_count(a & b); }
+  using number = float;  // of a pair's weight
+  static EBO_INLINE vec weight(uvec a, uvec b) { return as_doubles(bit_count(a & b)); }
   static EBO_INLINE uvec remove(uvec kept, uvec apart) { return kept & ~apart; }
-  static EBO_INLINE double weight(uint64_t a, uint64_t b) { return __builtin_popcountll(a & b); }
-  static EBO_INLINE uint64_t remove(uint64_t kept, uint64_t apart) { return kept & ~apart; }
+  // Of candidates side by side.
+  template <class V>
+  static EBO_INLINE V weights(const uint64_t* a, uint64_t b) {
+    V out;
+    bit_counts(a, b, out);
+    return out;
+  }
 };
 
 struct Limit {
   using word = double;
   using pack = vec;
+  using number = double;
   static EBO_INLINE vec weight(vec a, vec b) { return a * b; }
   static EBO_INLINE vec remove(vec kept, vec apart) { return kept * (1.0 - apart); }
-  static EBO_INLINE double weight(double a, double b) { return a * b; }
-  static EBO_INLINE double remove(double kept, double apart) { return kept * (1.0 - apart); }
+  template <class V>
+  static EBO_INLINE V weights(const double* a, double b) {
+    return as_vec(a) * b;
+  }
 };
 
 }  // namespace ebo::EBO_ISA

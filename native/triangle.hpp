@@ -8,7 +8,6 @@ namespace ebo::EBO_ISA {
 constexpr int F = 2 * W;               // floats in a vector
 constexpr int VECTORS = 3;             // of points side by side: with ROWS they fill the registers
 constexpr int ROWS = W == 8 ? 8 : 4;   // of the triangle, at a time
-typedef float fvec __attribute__((vector_size(4 * F)));
 typedef float loose __attribute__((vector_size(4 * F), aligned(4), may_alias));
 
 // Some rows of the triangle from row i on, for N vectors of points; kappa [column][N * F].

@@ -151,6 +151,7 @@ class Info:
     log_likelihood: Floats
     group_change_rate: float
     cut_change_rate: float
+    acceptance_rate: float  # of sweeps in single precision, which the exact likelihood judges
     candidates: int
     seconds: float
 
@@ -198,6 +199,7 @@ def sample(
         log_likelihood=log_likelihood,
         group_change_rate=counts["group_changes"] / max(1, counts["group_steps"]),
         cut_change_rate=counts["cut_changes"] / max(1, counts["cut_steps"]),
+        acceptance_rate=1.0 - counts["rejections"] / counts["sweeps"],
         candidates=counts["candidates"],
         seconds=seconds,
     )
