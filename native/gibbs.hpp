@@ -145,7 +145,10 @@ class Gibbs {
   }
 
   // Whether likelihoods are to be rough from now on.
-  void be_rough(bool rough) { rough_ = rough; }
+  void be_rough(bool rough) {
+    if (rough && !can_be_rough()) throw std::invalid_argument("too little noise, or no layers");
+    rough_ = rough;
+  }
 
   // The log-likelihood in single precision: a function of the state, however it was reached.
   double rough_log_likelihood() {

@@ -75,7 +75,7 @@ def check(state: State, info: Info, box: Box, prior: Prior, layers: int, sweeps:
         np.testing.assert_array_equal(canonical(info.z), info.z)
     for z in info.z:
         assert np.bincount(z).max() <= (prior.group_limit or dims)
-    for rate in (info.group_change_rate, info.cut_change_rate):
+    for rate in (info.group_change_rate, info.cut_change_rate, info.acceptance_rate):
         assert 0.0 <= rate <= 1.0
     assert info.candidates >= 0
     assert info.seconds >= 0.0

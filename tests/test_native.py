@@ -36,6 +36,7 @@ LAYERS = (1, 3, 65, 130)  # and these layers
 MAX_CUTS = 30  # of the grids
 TWIN = 40_000  # Gram entries times layers up to which plain loops are affordable
 TOLERANCE = 1e-9
+UNIT = 2.0**-24  # of rounding in single precision
 AFFORDABLE = 2_000  # cut steps of a sweep times points
 
 
@@ -139,6 +140,8 @@ def answers(case: Case, sampler: native.Gibbs) -> Iterator[Answer]:
                 state = State(labels[row].astype(np.int64), k.astype(np.int64), float(noise[row]))
                 yield Answer(number, "trace", state, trace[row] + constant)
         yield Answer(number, stage, state, sampler.log_likelihood() + constant)
+        if sampler.can_be_rough():
+            yield Answer(number, "rough", state, sampler.rough_log_likelihood())
         for d in case.rng.choice(case.dims, min(case.dims, case.asked), replace=False).tolist():
             yield from _candidates(case, sampler, d, state)
         if not case.affordable:
@@ -146,37 +149,60 @@ def answers(case: Case, sampler: native.Gibbs) -> Iterator[Answer]:
 
 
 def _candidates(case: Case, sampler: native.Gibbs, d: int, state: State) -> Iterator[Answer]:
-    labels, values = sampler.group_likelihoods(d)
-    assert sorted(labels) == sorted(set(state.z))
-    for label, value in zip([*labels, case.dims], values, strict=True):
-        if label != state.z[d]:  # the group that d is in already has no meaning
-            z = state.z.copy()
-            z[d] = label
-            yield Answer(case.number, "group", State(z, state.cuts, state.noise), float(value))
+    kinds = {"": False} | ({"rough ": True} if sampler.can_be_rough() else {})
+    for kind, rough in kinds.items():
+        labels, values = sampler.group_likelihoods(d, rough)
+        assert sorted(labels) == sorted(set(state.z))
+        for label, value in zip([*labels, case.dims], values, strict=True):
+            if label != state.z[d]:  # the group that d is in already has no meaning
+                z = state.z.copy()
+                z[d] = label
+                changed = State(z, state.cuts, state.noise)
+                yield Answer(case.number, kind + "group", changed, float(value))
     if case.box.categorical[d]:
         return
     layer = int(case.rng.integers(case.layers)) if case.prior.per_layer else 0
     ks = case.rng.choice(MAX_CUTS + 1, int(case.rng.integers(1, 9)), replace=False).tolist()
     if not isinstance(case.kernel, MondrianGrid):
         ks[0] = int(case.rng.integers(256))
-    for k, value in zip(ks, sampler.cut_likelihoods(d, layer, ks), strict=True):
-        cuts = state.cuts.copy()
-        cuts[(d, layer) if case.prior.per_layer else d] = k
-        yield Answer(case.number, "cuts", State(state.z, cuts, state.noise), float(value))
+    for kind, rough in kinds.items():
+        for k, value in zip(ks, sampler.cut_likelihoods(d, layer, ks, rough), strict=True):
+            cuts = state.cuts.copy()
+            cuts[(d, layer) if case.prior.per_layer else d] = k
+            changed = State(state.z, cuts, state.noise)
+            yield Answer(case.number, kind + "cuts", changed, float(value))
+
+
+def rough_values(case: Case, sampler: native.Gibbs, z: Ints) -> list[float]:
+    """Rough likelihoods of a state, and of states near it, in an order of their own."""
+    values = [sampler.rough_log_likelihood()]
+    for d in range(case.dims):
+        labels, near = sampler.group_likelihoods(d, rough=True)
+        of_label = dict(zip([*labels.tolist(), case.dims], near.tolist(), strict=True))
+        values += [of_label[label] for label in sorted(of_label) if label != z[d]]
+        if not case.box.categorical[d]:
+            values += sampler.cut_likelihoods(d, 0, list(range(8)), rough=True).tolist()
+    return values
 
 
 def main(path: str) -> None:
-    """Answer all cases, and run a longer chain of each."""
-    found, chains = [], {}
+    """Answer all cases, and run a longer chain of each; does its end show where it came from?"""
+    found, chains, routes = [], {}, {}
     for case in map(Case, range(CASES)):
         sampler = build(case.blocks, case.box, case.kernel, case.prior)
         begin(sampler, case.start, case.box, case.kernel, case.prior)
         found += list(answers(case, sampler))
         if case.affordable:
             sweeps = max(2, 60 // (case.points + case.layers))
-            z, cuts, _, log_likelihood = sampler.run(sweeps, case.number)
+            z, cuts, noise, log_likelihood = sampler.run(sweeps, case.number)
             chains[case.number] = (z, cuts, log_likelihood)
-    Path(path).write_bytes(pickle.dumps((native.instruction_set(), found, chains)))
+            if sampler.can_be_rough():
+                k = cuts[-1] if case.prior.per_layer else cuts[-1][:, 0]
+                fresh = build(case.blocks, case.box, case.kernel, case.prior)
+                end = State(z[-1], k, float(noise[-1]))
+                begin(fresh, end, case.box, case.kernel, case.prior)
+                routes[case.number] = [rough_values(case, s, z[-1]) for s in (sampler, fresh)]
+    Path(path).write_bytes(pickle.dumps((native.instruction_set(), found, chains, routes)))
 
 
 def python(isa: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -189,7 +215,7 @@ def python(isa: str | None, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 Chain = tuple[NDArray[np.int32], NDArray[np.int32], Floats]
-Result = tuple[str, list[Answer], dict[int, Chain]]
+Result = tuple[str, list[Answer], dict[int, Chain], dict[int, list[list[float]]]]
 
 
 @pytest.fixture(scope="module")
@@ -223,18 +249,48 @@ def expected(number: int, z: tuple[int, ...], cuts: bytes, noise: float) -> floa
     return float(sum(naive.log_likelihood(K, y, noise) for K, y in blocks) + constant)
 
 
+@functools.cache
+def sensitivity(number: int, z: tuple[int, ...], cuts: bytes, noise: float) -> float:
+    """By how much the log-likelihood changes, if all of the covariance's elements do by a little:
+    the sum over them of |(a a' - A^-1) / 2|, where A a = y.
+    """
+    case, slow = target(number)
+    k = np.frombuffer(cuts, dtype=np.int64).reshape(case.start.cuts.shape)
+    total = 0.0
+    for T, y in slow.blocks:
+        if len(T):
+            A = case.kernel.gram(T, T, np.array(z), k) + noise * np.eye(len(T))
+            inverse = np.linalg.inv(A)
+            total += 0.5 * float(np.abs(np.outer(inverse @ y, inverse @ y) - inverse).sum())
+    return total
+
+
 @pytest.mark.parametrize("isa", native.instruction_sets())
 def test_likelihoods_match_the_naive_ones(isa: str, results: dict[str, Result]) -> None:
-    used, found, _ = results[isa]
+    used, found = results[isa][:2]
     assert used == isa
     kinds = dict.fromkeys(("start", "later", "trace", "group", "cuts"), 0)
+    kinds |= dict.fromkeys(("rough", "rough group", "rough cuts"), 0)
     for answer in found:
         state = answer.state
-        z = tuple(canonical(state.z).tolist())
-        value = expected(answer.case, z, state.cuts.tobytes(), state.noise)
-        assert abs(answer.value - value) <= TOLERANCE * max(1.0, abs(value)), (answer, value)
+        what = (answer.case, tuple(canonical(state.z).tolist()), state.cuts.tobytes(), state.noise)
+        value = expected(*what)
+        tolerance = TOLERANCE * max(1.0, abs(value))
+        if answer.kind.startswith("rough"):
+            tolerance = UNIT * (2.0 * sensitivity(*what) + 8.0 * max(1.0, abs(value)))
+        assert abs(answer.value - value) <= tolerance, (answer, value)
         kinds[answer.kind] += 1
-    assert min(kinds.values()) > CASES / 2, kinds
+    assert min(kinds.values()) > CASES / 4, kinds
+
+
+@pytest.mark.parametrize("isa", native.instruction_sets())
+def test_rough_likelihoods_do_not_depend_on_the_route(
+    isa: str, results: dict[str, Result]
+) -> None:
+    routes = results[isa][3]
+    assert len(routes) > CASES / 8
+    for number, (carried, fresh) in routes.items():
+        assert carried == fresh, number
 
 
 def test_the_cases_cover_what_they_should() -> None:
@@ -257,11 +313,19 @@ def test_the_cases_cover_what_they_should() -> None:
 
 def test_all_instruction_sets_run_the_same_chain(results: dict[str, Result]) -> None:
     best = results[native.instruction_sets()[0]][2]
-    for isa, (_, _, chains) in results.items():
+    for isa, (_, _, chains, routes) in results.items():
+        others = []
         for number, (z, cuts, log_likelihood) in best.items():
-            np.testing.assert_array_equal(chains[number][0], z, err_msg=isa)
-            np.testing.assert_array_equal(chains[number][1], cuts, err_msg=isa)
-            np.testing.assert_allclose(chains[number][2], log_likelihood, rtol=1e-9, err_msg=isa)
+            same = np.array_equal(chains[number][0], z) and np.array_equal(chains[number][1], cuts)
+            if same:
+                np.testing.assert_allclose(
+                    chains[number][2], log_likelihood, rtol=1e-9, err_msg=isa
+                )
+            else:
+                others.append(number)
+        # Without fused operations single precision rounds otherwise, and a draw may tip over.
+        assert set(others) <= set(routes)
+        assert len(others) <= (0.02 * len(routes) if isa == "baseline" else 0)
 
 
 @pytest.mark.parametrize("large", [False, True])

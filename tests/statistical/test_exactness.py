@@ -18,7 +18,7 @@ from scipy import stats
 
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.gibbs import GibbsKernel, Prior, State, sample
+from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, sample
 from ebo.tilegp.kernel import Hat, Laplace
 from tests import naive
 
@@ -264,6 +264,18 @@ SMALL = {
         seed=33,
         sizes=[10],
     ),
+    "too little noise for single precision": problem(
+        grid(3, 4, 1), Prior(noise=1e-5), most=1, truth=[0, 0, 1], cuts=1, seed=37, sizes=[5]
+    ),
+    "too little noise, and enough": problem(
+        grid(2, 4, 2),
+        Prior(noise=np.array([1e-4, 0.05, 0.5])),
+        most=2,
+        truth=[0, 1],
+        cuts=2,
+        seed=32,
+        sizes=[5],
+    ),
     "pooled": problem(
         grid(3, 4, 2),
         Prior(noise=0.1),
@@ -352,6 +364,47 @@ def test_marginals_are_those_of_the_posterior(name: str) -> None:
     chain = visits(p, sweeps=60_000)
     for columns in marginals(p):
         assert distance(chain, posterior, columns) < CLOSE_MARGINAL
+
+
+@pytest.mark.parametrize("name", [*SMALL, *UNBOUNDED])
+def test_finite_layers_and_enough_noise_go_through_single_precision(name: str) -> None:
+    p = (SMALL | UNBOUNDED)[name]
+    sampler = build(p.blocks, p.box, p.kernel, p.prior, widths=p.widths)
+    rough = []
+    for noise in np.atleast_1d(p.prior.noise).tolist():
+        begin(sampler, replace(p.start(), noise=noise), p.box, p.kernel, p.prior)
+        rough.append(sampler.can_be_rough())
+    finite = isinstance(p.kernel, TileCoding | MondrianGrid)
+    assert rough == [finite and noise >= 0.01 for noise in np.atleast_1d(p.prior.noise)]
+
+
+def test_the_exact_likelihood_decides_where_the_rough_one_errs() -> None:
+    """Points that contradict each other, with as little noise as single precision can do with.
+
+    Their similarity of 1 is a number of layers and groups over itself, which rounding makes a
+    little less for some numbers of groups; the noise is so small that this counts.
+    """
+    n, dims = 4, 4
+    X = np.repeat(np.random.default_rng(3).random((n // 2, dims)), 2, axis=0)
+    noise = 1.01 * n * (n + 1) * 2.0**-23
+    y = np.array([1.0, -1.0, 1.0, -1.0]) * np.sqrt(0.99 * 2.0**24 * noise**2 / n)
+    prior = Prior(noise=noise)
+    p = Problem(Box.unit(dims), grid(dims, 53, 1), prior, [(X, y)], 1, np.ones(dims))
+    (rows, weights), posterior = exact(p)
+
+    sampler = build(p.blocks, p.box, p.kernel, prior)
+    rough = []
+    for row in rows:
+        begin(sampler, State(row[:dims], row[dims:-1], noise), p.box, p.kernel, prior)
+        assert sampler.can_be_rough()
+        rough.append(sampler.rough_log_likelihood())
+    wrong = rows, _normalised(np.log(weights) + np.array(rough))
+    assert distance(wrong, posterior) > 5 * CLOSE
+
+    chain = visits(p, sweeps=int((scatter(posterior) / SCATTER) ** 2))
+    assert distance(chain, posterior) < CLOSE
+    sampler.run(1000, 1)
+    assert 50 < sampler.counts()["rejections"] < 500
 
 
 def test_given_cuts_are_kept_and_the_groups_follow_their_conditional() -> None:
