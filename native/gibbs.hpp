@@ -46,7 +46,11 @@ class Gibbs {
         dims_(tiling_.dims),
         cut_layers_(per_layer ? tiling_.layers : 1),
         full_(double(tiling_.layers)),
-        team_(threads) {}
+        team_(threads) {
+    for (int k = 0; k <= tiling_.max_cuts * cut_layers_; ++k)
+      log_gamma_.push_back(std::lgamma(prior_.beta_shape + k));
+    for (int k = 0; k <= tiling_.max_cuts; ++k) log_factorial_.push_back(std::lgamma(k + 1.0));
+  }
 
   void add_block(int n, const double* t, const double* y) {
     blocks_.emplace_back(std::make_unique<Block>(kernels_, tiling_, n, t, y));
@@ -119,6 +123,7 @@ class Gibbs {
   std::vector<double> cut_likelihoods(int d, int layer, const std::vector<int>& candidates) {
     prepare(d);
     std::vector<int> cuts;
+    cuts.reserve(candidates.size() * cut_layers_);
     for (int k : candidates)
       for (int l = 0; l < cut_layers_; ++l) cuts.push_back(l == layer ? k : cut(d, l));
     team_.run(int(blocks_.size()), [&](int b, int) {
@@ -182,14 +187,15 @@ class Gibbs {
       first = std::max(0, std::min(raw, most - width + 1));
       last = std::min(most, first + width - 1);
     }
+    // Of the raw firsts that a value may draw, those that end as this one: at the ends of the
+    // range there are several.
     double log_chance(int value) const {
-      int ways = 0;
-      for (int raw = value - width + 1; raw <= value; ++raw)
-        ways += std::max(0, std::min(raw, most - width + 1)) == first;
-      return std::log(double(ways));
+      const int low = first > 0 ? first : value - width + 1, high = last < most ? first : value;
+      return std::log(double(high - low + 1));
     }
     std::vector<int> others(int current) const {
       std::vector<int> values;
+      values.reserve(width);
       for (int v = first; v <= last; ++v)
         if (v != current) values.push_back(v);
       return values;
@@ -203,20 +209,13 @@ class Gibbs {
   }
 
   // Index drawn in proportion to exp(log_weight).
-  static int draw(const std::vector<double>& log_weight, std::mt19937_64& random) {
+  static int draw(std::vector<double> log_weight, std::mt19937_64& random) {
     const double most = *std::max_element(log_weight.begin(), log_weight.end());
     if (!(most > -INFINITY)) throw std::runtime_error("no candidate has a finite likelihood");
-    double sum = 0.0;
-    for (double value : log_weight) sum += std::exp(value - most);
-    double rest = uniform(random) * sum;
-    int last = 0;  // that has a weight: rounding may leave a rest to it
-    for (size_t i = 0; i < log_weight.size(); ++i) {
-      const double weight = std::exp(log_weight[i] - most);
-      if (weight > 0.0) last = int(i);
-      rest -= weight;
-      if (rest < 0.0) break;
-    }
-    return last;
+    double sum = 0.0;  // up to an index, and in the place of its weight
+    for (double& value : log_weight) value = sum += std::exp(value - most);
+    const double at = uniform(random) * sum;  // above 0: who has no weight is never found
+    return int(std::lower_bound(log_weight.begin(), log_weight.end(), at) - log_weight.begin());
   }
 
   // Every z_d and k_dl once, in the order of dimensions and layers, or in just the reverse order.
@@ -350,7 +349,7 @@ class Gibbs {
     for (int g = 0; g <= groups; ++g)
       if (weight[g] > 0.0) log_weight[g] = likelihood[g] + std::log(weight[g]);
 
-    const int to = draw(log_weight, random);
+    const int to = draw(std::move(log_weight), random);
     ++counts_.group_steps;
     counts_.group_changes += to != stay;
     const int label = to < groups ? label_[to] : draw_label(empty, random);
@@ -418,10 +417,10 @@ class Gibbs {
     std::vector<double> log_weight(values.size());
     for (size_t i = 0; i < values.size(); ++i)
       log_weight[i] = likelihood[i] + window.log_chance(values[i]) +
-                      std::lgamma(prior_.beta_shape + rest + values[i]) + values[i] * log_ratio -
-                      std::lgamma(values[i] + 1.0);
+                      log_gamma_[rest + values[i]] + values[i] * log_ratio -
+                      log_factorial_[values[i]];
 
-    const int chosen = draw(log_weight, random);
+    const int chosen = draw(std::move(log_weight), random);
     ++counts_.cut_steps;
     if (values[chosen] == current) return;
     ++counts_.cut_changes;
@@ -440,7 +439,7 @@ class Gibbs {
     std::vector<double> log_weight(values.size());
     for (size_t i = 0; i < values.size(); ++i)
       log_weight[i] = likelihood[i] + window.log_chance(values[i]);
-    const int chosen = draw(log_weight, random);
+    const int chosen = draw(std::move(log_weight), random);
     if (values[chosen] == state_.noise) return;
     state_.noise = values[chosen];
     log_likelihood_ = likelihood[chosen];
@@ -449,6 +448,7 @@ class Gibbs {
 
   std::vector<int> empty_labels(int also) const {
     std::vector<int> labels;
+    labels.reserve(slot_.size());
     for (int label = 0; label < int(slot_.size()); ++label)
       if (slot_[label] < 0 || label == also) labels.push_back(label);
     return labels;
@@ -457,7 +457,7 @@ class Gibbs {
   int draw_label(const std::vector<int>& labels, std::mt19937_64& random) const {
     std::vector<double> log_weight;
     for (int label : labels) log_weight.push_back(std::log(prior_.alpha[label]));
-    return labels[draw(log_weight, random)];
+    return labels[draw(std::move(log_weight), random)];
   }
 
   const Kernels& kernels_;
@@ -465,6 +465,7 @@ class Gibbs {
   const Prior prior_;
   const int dims_, cut_layers_;
   const double full_;  // weight of a pair that is together on all layers
+  std::vector<double> log_gamma_, log_factorial_;  // lgamma(beta_shape + k), lgamma(1 + k)
   Team team_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Workspace> workspaces_;  // [thread]

@@ -77,8 +77,11 @@ struct Interleaved {
     const auto* varying = static_cast<const word*>(c.varying);
     const auto* fixed = static_cast<const word*>(c.fixed);
     V weight = offset + number(total[q]);
-    for (int w = 0; w < c.words; ++w, q += pairs)
+    int w = 0;
+    do {  // there is one word at least, and most often no other
       weight -= Sim::template weights<V>(varying + q * c.stride, fixed[q]);
+      q += pairs;
+    } while (++w < c.words);
     return scale * weight;
   }
 

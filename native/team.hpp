@@ -26,14 +26,15 @@ class Team {
   int size() const { return int(helpers_.size()) + 1; }
 
   // task(number, thread) for every number below `count`.
-  void run(int count, const std::function<void(int, int)>& task) {
+  template <class Task>
+  void run(int count, const Task& task) {
     if (helpers_.empty() || count < 2) {
       for (int i = 0; i < count; ++i) task(i, 0);
       return;
     }
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      task_ = &task;
+      task_ = std::cref(task);
       count_ = count;
       next_ = 0;
       busy_ = int(helpers_.size());
@@ -47,7 +48,7 @@ class Team {
 
  private:
   void work(int thread) {
-    for (int i = next_++; i < count_; i = next_++) (*task_)(i, thread);
+    for (int i = next_++; i < count_; i = next_++) task_(i, thread);
   }
   void serve(int thread) {
     for (long seen = 0;;) {
@@ -66,7 +67,7 @@ class Team {
   std::vector<std::thread> helpers_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  const std::function<void(int, int)>* task_ = nullptr;
+  std::function<void(int, int)> task_;
   std::atomic<int> next_{0};
   int count_ = 0, busy_ = 0;
   long round_ = 0;
