@@ -33,6 +33,12 @@ Ints = NDArray[np.int64]
 NOISES = np.array([0.01, 0.1, 1.0])
 
 
+def test_too_many_layers() -> None:
+    kernel = TileCoding(np.zeros((1, 2**23 + 1)))
+    with pytest.raises(ValueError, match=r"8388609 layers are too many for 1 .*at most 8388608"):
+        run([[0.5]], [1.0], kernel=kernel, box=Box.unit(1))
+
+
 @pytest.mark.parametrize("alpha", [0.0, -1.0, np.nan, np.inf])
 def test_bad_alpha(alpha: float) -> None:
     with pytest.raises(ValueError, match=f"alpha is {alpha}; give one positive number"):

@@ -284,9 +284,7 @@ def test_likelihoods_match_the_naive_ones(isa: str, results: dict[str, Result]) 
 
 
 @pytest.mark.parametrize("isa", native.instruction_sets())
-def test_rough_likelihoods_do_not_depend_on_the_route(
-    isa: str, results: dict[str, Result]
-) -> None:
+def test_rough_likelihoods_do_not_depend_on_the_route(isa: str, results: dict[str, Result]) -> None:
     routes = results[isa][3]
     assert len(routes) > CASES / 8
     for number, (carried, fresh) in routes.items():

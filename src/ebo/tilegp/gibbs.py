@@ -49,7 +49,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_CUTS = 255  # a cell is a byte in the core
-LARGEST_NOISE = 1e12  # keeps a product of 16 pivots finite
+LARGEST_NOISE = 1e12
+MOST_CELLS = 2**24  # layers times groups: the core counts them in single precision
 
 GibbsKernel = TileCoding | MondrianGrid | Hat | Laplace
 Block = tuple[ArrayLike, ArrayLike]
@@ -225,6 +226,11 @@ def build(
     if prior.per_layer and isinstance(kernel, Hat | Laplace):
         raise ValueError("per_layer cuts need layers: give TileCoding or MondrianGrid, not a limit")
     check_categorical(kernel, box)
+    if _layers(kernel) * (dims + 1) > MOST_CELLS:
+        raise ValueError(
+            f"{_layers(kernel)} layers are too many for {dims} dimensions; "
+            f"give at most {MOST_CELLS // (dims + 1)}"
+        )
     uniforms = kernel.uniforms if isinstance(kernel, TileCoding | MondrianGrid) else np.zeros(0)
     if threads < 1:
         raise ValueError(f"threads is {threads}; give at least 1")
