@@ -208,14 +208,19 @@ class Gibbs {
     return (double(random() >> 11) + 0.5) * 0x1p-53;
   }
 
-  // Index drawn in proportion to exp(log_weight).
-  static int draw(std::vector<double> log_weight, std::mt19937_64& random) {
-    const double most = *std::max_element(log_weight.begin(), log_weight.end());
-    if (!(most > -INFINITY)) throw std::runtime_error("no candidate has a finite likelihood");
-    double sum = 0.0;  // up to an index, and in the place of its weight
-    for (double& value : log_weight) value = sum += std::exp(value - most);
-    const double at = uniform(random) * sum;  // above 0: who has no weight is never found
-    return int(std::lower_bound(log_weight.begin(), log_weight.end(), at) - log_weight.begin());
+  // Index drawn in proportion to exp(log_weight): the largest after Gumbel noise.
+  static int draw(const std::vector<double>& log_weight, std::mt19937_64& random) {
+    int best = -1;
+    double most = -INFINITY;
+    for (size_t i = 0; i < log_weight.size(); ++i) {
+      const double value = log_weight[i] - std::log(-std::log(uniform(random)));
+      if (value > most) {
+        most = value;
+        best = int(i);
+      }
+    }
+    if (best < 0) throw std::runtime_error("no candidate has a finite likelihood");
+    return best;
   }
 
   // Every z_d and k_dl once, in the order of dimensions and layers, or in just the reverse order.
@@ -349,7 +354,7 @@ class Gibbs {
     for (int g = 0; g <= groups; ++g)
       if (weight[g] > 0.0) log_weight[g] = likelihood[g] + std::log(weight[g]);
 
-    const int to = draw(std::move(log_weight), random);
+    const int to = draw(log_weight, random);
     ++counts_.group_steps;
     counts_.group_changes += to != stay;
     const int label = to < groups ? label_[to] : draw_label(empty, random);
@@ -420,7 +425,7 @@ class Gibbs {
                       log_gamma_[rest + values[i]] + values[i] * log_ratio -
                       log_factorial_[values[i]];
 
-    const int chosen = draw(std::move(log_weight), random);
+    const int chosen = draw(log_weight, random);
     ++counts_.cut_steps;
     if (values[chosen] == current) return;
     ++counts_.cut_changes;
@@ -439,7 +444,7 @@ class Gibbs {
     std::vector<double> log_weight(values.size());
     for (size_t i = 0; i < values.size(); ++i)
       log_weight[i] = likelihood[i] + window.log_chance(values[i]);
-    const int chosen = draw(std::move(log_weight), random);
+    const int chosen = draw(log_weight, random);
     if (values[chosen] == state_.noise) return;
     state_.noise = values[chosen];
     log_likelihood_ = likelihood[chosen];
@@ -457,7 +462,7 @@ class Gibbs {
   int draw_label(const std::vector<int>& labels, std::mt19937_64& random) const {
     std::vector<double> log_weight;
     for (int label : labels) log_weight.push_back(std::log(prior_.alpha[label]));
-    return labels[draw(std::move(log_weight), random)];
+    return labels[draw(log_weight, random)];
   }
 
   const Kernels& kernels_;
