@@ -274,7 +274,8 @@ class Gibbs {
   void settle() {
     if (!unsettled_) return;
     const int slot = slot_[state_.z[prepared_]];
-    team_.run(int(blocks_.size()), [&](int b, int) { blocks_[b]->settle(prepared_, slot, offset_); });
+    team_.run(int(blocks_.size()),
+              [&](int b, int) { blocks_[b]->settle(prepared_, slot, offset_); });
     unsettled_ = false;
   }
 

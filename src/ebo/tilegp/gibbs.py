@@ -10,7 +10,8 @@ where w_d is the width of the box (Alg. 2 draws k from Poisson(λ_d w_d); at w =
 paper's formula) and L the number of layers that are cut on their own. All empty groups are one
 candidate that carries the sum of their α. A number of cuts is drawn inside a random window of nine
 values that holds the current one, which leaves the conditional as it is and lets the chain reach
-every value.
+every value. With finite layers and enough noise the core sweeps in single precision, and accepts or
+rejects a sweep by the likelihood in double precision, so that the target stays exact.
 
 The data are blocks. One block is a leaf, as in Alg. 1. With several, all share one z and one k,
 and their log-likelihoods add up: the *pooled* sampler, which reads the partition as a block
@@ -152,7 +153,7 @@ class Info:
     log_likelihood: Floats
     group_change_rate: float
     cut_change_rate: float
-    acceptance_rate: float  # of sweeps in single precision, which the exact likelihood judges
+    acceptance_rate: float  # of sweeps; those in double precision are never rejected
     candidates: int
     seconds: float
 
