@@ -113,8 +113,9 @@ class Block {
 
   // Whether single precision is good for a rough likelihood, under this noise variance. Its
   // Cholesky factorisation never fails if the least eigenvalue, over the diagonal, is above
-  // n (n + 1) units of rounding (Demmel); here a factor of 2 is to spare. And one such unit in the
-  // matrix changes the misfit by at most 1: it does by |A^-1 y|^2, which is at most y'y / noise^2.
+  // n (n + 1) units of rounding (Demmel); here a factor of 2 is to spare. And a change of the
+  // matrix whose norm is one such unit changes the misfit by at most 1: by |A^-1 y|^2 of them, which
+  // is at most y'y / noise^2.
   // Nothing in this may depend on z or the cuts.
   bool can_be_rough(double noise) const {
     return mode_ == 0 && !tiling_.is_limit() && noise >= 0x1p-23 * n_ * (n_ + 1.0) &&

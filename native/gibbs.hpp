@@ -27,7 +27,7 @@ struct Prior {
 struct State {
   std::vector<int> z;     // [dim], labels
   std::vector<int> cuts;  // [dim][layer], or [dim][1] where all layers share them
-  int noise;              // index into the prior's variances
+  int noise = 0;          // index into the prior's variances
 };
 
 struct Counts {
@@ -151,7 +151,10 @@ class Gibbs {
 
   // Whether likelihoods are to be rough from now on.
   void be_rough(bool rough) {
-    if (rough && !can_be_rough()) throw std::invalid_argument("too little noise, or no layers");
+    if (rough && !can_be_rough())
+      throw std::invalid_argument(
+          "single precision is not enough: too little noise for these values, no layers, or a "
+          "block of more than 224 points");
     rough_ = rough;
   }
 
@@ -249,7 +252,13 @@ class Gibbs {
     const double exact = log_likelihood_, rough = rough_log_likelihood();
     be_rough(true);
     log_likelihood_ = rough;
-    steps(random, learn_cuts, random() & 1, pause);
+    try {
+      steps(random, learn_cuts, random() & 1, pause);
+    } catch (...) {  // interrupted: what a sampler says of its state stays true
+      start(before);
+      rough_log_likelihood_ = rough;
+      throw;
+    }
     be_rough(false);
     rough_log_likelihood_ = log_likelihood_;
     log_likelihood_ = noise_likelihoods({state_.noise})[0];

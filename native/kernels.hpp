@@ -21,7 +21,7 @@ namespace ebo {
 
 // How the factorisation of a block is laid out in memory.
 struct Shape {
-  int lanes;   // candidates that are factorised side by side: 1 or the vector's width
+  int lanes;   // candidates side by side: 1, or whole vectors
   int height;  // rows of a panel
 };
 

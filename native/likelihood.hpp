@@ -20,12 +20,13 @@
 namespace ebo::EBO_ISA {
 
 // Log of a long product of pivots: logarithms are dear, so only the product's exponent grows,
-// and the logarithm is taken once of what is left.
+// and the logarithm is taken once of what is left. Of a pivot that is not positive it makes any
+// number; L^-1 y has no finite one then, so that nobody takes it for a likelihood.
 template <class V>
 class LogProduct {
  public:
   EBO_INLINE void multiply(V pivot) {
-    const Integers bits = Integers(product_ * pivot);  // its sign is none
+    const Integers bits = Integers(product_ * pivot);
     exponent_ += (bits >> digits) - bias;
     product_ = V((bits & ((whole(1) << digits) - 1)) | bias << digits);
   }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 
 import numpy as np
@@ -340,18 +342,47 @@ def test_a_grid_of_few_cuts_needs_no_start() -> None:
         assert info.cuts.max() <= 2
 
 
-def test_a_long_run_can_be_interrupted() -> None:
-    class Alarm(Exception):  # noqa: N818
-        pass
+class Alarm(Exception):  # noqa: N818
+    """Raised in the middle of something."""
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Interrupt what is done inside."""
 
     def interrupt(number: int, frame: object) -> None:
         raise Alarm
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         with pytest.raises(Alarm):
-            run([[0.5, 0.5]], [1.0], sweeps=20_000_000)
+            yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_long_run_can_be_interrupted() -> None:
+    with alarm(0.2):
+        run([[0.5, 0.5]], [1.0], sweeps=20_000_000)
+
+
+def test_an_interrupted_sampler_is_at_the_state_that_it_tells() -> None:
+    rng = np.random.default_rng(0)
+    box, kernel, prior = Box.unit(12), TileCoding.draw(12, 64, rng), Prior(noise=0.1)
+    block = rng.random((200, 12)), rng.standard_normal(200)
+    start = prior.draw(box, kernel, rng)
+    sampler, fresh = (build([block], box, kernel, prior) for _ in range(2))
+    for one in (sampler, fresh):
+        begin(one, start, box, kernel, prior)
+    assert sampler.can_be_rough()
+    with alarm(0.3):
+        sampler.run(1_000_000, 1)  # a sweep takes about 30 ms
+    labels, _ = sampler.group_likelihoods(0)
+    sweeps = sampler.counts()["sweeps"]
+    fresh.run(sweeps - 1, 1)  # the same draws, up to the sweep that was interrupted
+    assert sweeps > 1
+    assert sorted(labels) == sorted(fresh.group_likelihoods(0)[0])
+    assert sampler.log_likelihood() == pytest.approx(fresh.log_likelihood(), rel=1e-12)
+    assert sampler.rough_log_likelihood() == fresh.rough_log_likelihood()

@@ -55,8 +55,10 @@ class Case:
 
     def __init__(self, number: int) -> None:
         rng = np.random.default_rng([number, 17])
-        self.number, self.dims = number, int(rng.integers(1, 7))
         family, large = number % 4, number < LARGE
+        # Some have more groups than a vector has lanes.
+        fewest, most = (9, 24) if number % 16 in (4, 5) and not large else (1, 6)
+        self.number, self.dims = number, int(rng.integers(fewest, most + 1))
         layers = rng.choice([1, 3, 63, 64, 65, 130], p=[0.35, 0.35, 0.05, 0.1, 0.1, 0.05])
         self.layers = 1 if family > 1 else LAYERS[number // 4 % 4] if large else int(layers)
         sizes = [int(rng.choice([225, 230, 260]))] if large else _sizes(rng)
@@ -280,7 +282,8 @@ def test_likelihoods_match_the_naive_ones(isa: str, results: dict[str, Result]) 
             tolerance = UNIT * (2.0 * sensitivity(*what) + 8.0 * max(1.0, abs(value)))
         assert abs(answer.value - value) <= tolerance, (answer, value)
         kinds[answer.kind] += 1
-    assert min(kinds.values()) > CASES / 4, kinds
+    for kind, count in kinds.items():
+        assert count > CASES / (4 if kind.startswith("rough") else 2), kinds
 
 
 @pytest.mark.parametrize("isa", native.instruction_sets())
@@ -293,7 +296,10 @@ def test_rough_likelihoods_do_not_depend_on_the_route(isa: str, results: dict[st
 
 def test_the_cases_cover_what_they_should() -> None:
     cases = [target(number)[0] for number in range(CASES)]
-    assert {case.dims for case in cases} == set(range(1, 7))
+    assert {case.dims for case in cases} == {*range(1, 7), *range(9, 25)}
+    groups = [len(set(case.start.z)) for case in cases]
+    assert sum(count > 8 for count in groups) > 20
+    assert sum(count > 16 for count in groups) > 1
     assert {case.layers for case in cases} == {1, 3, 63, 64, 65, 130}
     sizes = {len(y) for case in cases for _, y in case.blocks}
     assert sizes >= {0, 1, 2, 3, 5, 12, 33, 50, 101, 224, 225, 230, 260}
@@ -322,7 +328,7 @@ def test_all_instruction_sets_run_the_same_chain(results: dict[str, Result]) -> 
             else:
                 others.append(number)
         # Without fused operations single precision rounds otherwise, and a draw may tip over.
-        assert set(others) <= set(routes)
+        assert all(isinstance(target(i)[0].kernel, TileCoding | MondrianGrid) for i in others)
         assert len(others) <= (0.02 * len(routes) if isa == "baseline" else 0)
 
 
@@ -336,6 +342,16 @@ def test_avx2_and_avx512_agree_to_the_last_bit(large: bool, results: dict[str, R
             np.testing.assert_array_equal(results["avx512"][2][number][2], chain[2])
             compared += 1
     assert compared > 10
+
+
+def test_rough_likelihoods_agree_to_the_last_bit(results: dict[str, Result]) -> None:
+    if not {"avx2", "avx512"} <= set(results):
+        pytest.skip("this machine has not both AVX2 and AVX-512")
+    narrow, wide = (
+        [answer.value for answer in results[isa][1] if answer.kind.startswith("rough")]
+        for isa in ("avx2", "avx512")
+    )
+    assert narrow == wide
 
 
 @pytest.mark.parametrize("kernel", [Hat(), Laplace()])

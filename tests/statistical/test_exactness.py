@@ -18,7 +18,7 @@ from scipy import stats
 
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, sample
+from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, canonical, sample
 from ebo.tilegp.kernel import Hat, Laplace
 from tests import naive
 
@@ -405,6 +405,25 @@ def test_the_exact_likelihood_decides_where_the_rough_one_errs() -> None:
     assert distance(chain, posterior) < CLOSE
     sampler.run(1000, 1)
     assert 50 < sampler.counts()["rejections"] < 500
+
+
+@pytest.mark.parametrize("name", ["shared cuts", "limited groups"])
+def test_sweeps_in_single_precision_are_reversible(name: str) -> None:
+    """From x to y as often as from y to x: steps in one order only would have a direction."""
+    p = SMALL[name]
+    sampler = build(p.blocks, p.box, p.kernel, p.prior, widths=p.widths)
+    begin(sampler, p.start(), p.box, p.kernel, p.prior)
+    assert sampler.can_be_rough()
+    z, cuts, _, _ = sampler.run(200_000, 1)
+    rows = np.column_stack([canonical(z), cuts.reshape(len(cuts), -1)])
+    _, states = np.unique(rows, axis=0, return_inverse=True)
+    count = states.max() + 1
+    flow = np.bincount(states[:-1] * count + states[1:], minlength=count**2).reshape(count, count)
+    there, back = flow[np.triu_indices(count, 1)], flow.T[np.triu_indices(count, 1)]
+    often = there + back > 20
+    assert often.sum() > 30
+    square = (there[often] - back[often]) ** 2 / (there[often] + back[often])
+    assert stats.chi2.sf(square.sum(), often.sum()) > 1e-3
 
 
 def test_given_cuts_are_kept_and_the_groups_follow_their_conditional() -> None:
