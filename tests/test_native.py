@@ -57,7 +57,8 @@ class Case:
         rng = np.random.default_rng([number, 17])
         family, large = number % 4, number < LARGE
         # Some have more groups than a vector has lanes.
-        fewest, most = (9, 24) if number % 16 in (4, 5) and not large else (1, 6)
+        wide = number % 16 in (4, 5) and not large
+        fewest, most = (9, 24) if wide else (1, 6)
         self.number, self.dims = number, int(rng.integers(fewest, most + 1))
         layers = rng.choice([1, 3, 63, 64, 65, 130], p=[0.35, 0.35, 0.05, 0.1, 0.1, 0.05])
         self.layers = 1 if family > 1 else LAYERS[number // 4 % 4] if large else int(layers)
@@ -80,7 +81,8 @@ class Case:
             noise = np.geomspace(1e-3, 1.0, int(rng.integers(2, 13)))
         self.prior = Prior(per_layer=per_layer, noise=noise)
         drawn = self.prior.draw(self.box, self.kernel, rng)
-        self.start = State(drawn.z, np.minimum(drawn.cuts, MAX_CUTS), drawn.noise)
+        z = np.arange(self.dims) if wide and number % 32 < 16 else drawn.z
+        self.start = State(z, np.minimum(drawn.cuts, MAX_CUTS), drawn.noise)
         steps = self.dims * (self.layers if per_layer else 1)
         self.affordable = steps * self.points <= AFFORDABLE  # to sweep
         self.sweeps = int(rng.integers(1, 4))
