@@ -3,7 +3,8 @@
     python docs/make_benchmarks.py FOLDER...
 
 Every folder is the `--out` of an experiment or of a comparison. All figures in the page come from
-there; what is said about them is in `remarks.md`, by the name of the experiment.
+there; what is said about them is in `remarks.md`, by the name of the experiment. What the page has
+of other experiments stays, with the remarks as they are now.
 """
 
 from __future__ import annotations
@@ -31,22 +32,34 @@ def main(folders: list[Path]) -> None:
             report["folder"] = folder
             reports[folder.name if file.stem == "compare" else file.stem] = report
     FIGURES.mkdir(exist_ok=True)
-    remarks = read_remarks(REMARKS.read_text(encoding="utf-8"))
-    parts = [remarks.pop("", "").strip()]
-    order = [name for name in EXPERIMENTS if name in reports]
-    order += [name for name in reports if name not in order]
+    remarks = by_heading(REMARKS.read_text(encoding="utf-8"))
+    before = by_heading(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {"": ""}
+    parts = [remarks.pop("").strip()]
+    known = [name for name in before if name and name not in EXPERIMENTS]
+    order = [name for name in EXPERIMENTS if name in reports or name in before]
+    order += [*known, *(name for name in reports if name not in (*order, *known))]
     for name in order:
-        parts.append(section(name, reports[name], remarks.pop(name, "")))
+        remark = remarks.pop(name, "")
+        if name in reports:
+            parts.append(section(name, reports[name], remark))
+        else:
+            parts.append(kept(name, before[name], remark))
     if remarks:
         sys.exit(f"remarks on what was not run: {', '.join(remarks)}; give their folders too")
     PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(f"Wrote {PAGE}: {', '.join(order)}.")
+    print(f"Wrote {PAGE}: {', '.join(reports) or 'nothing'} anew.")
 
 
-def read_remarks(text: str) -> dict[str, str]:
+def by_heading(text: str) -> dict[str, str]:
     """By heading of the second level, what stands below it; before the first under ""."""
     pieces = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
     return {"": pieces[0], **dict(zip(pieces[1::2], pieces[2::2], strict=True))}
+
+
+def kept(name: str, text: str, remark: str) -> str:
+    """A section of the page as it is, up to its last figure, and the remark."""
+    end = text.index("\n", text.rindex("\n![") + 1)
+    return f"## {name}{text[:end]}" + (f"\n\n{remark.strip()}" if remark.strip() else "")
 
 
 def section(name: str, report: dict[str, Any], remark: str) -> str:

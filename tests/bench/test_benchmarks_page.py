@@ -55,6 +55,17 @@ def test_an_experiment_and_a_comparison(page: ModuleType, tmp_path: Path) -> Non
     assert all(f"](figures/{name})" in text for name in figures)
 
 
+def test_other_sections_stay(page: ModuleType, tmp_path: Path) -> None:
+    run("crossover", "--scale", "smoke", "--out", str(tmp_path / "crossover-smoke"))
+    page.main([tmp_path / "crossover-smoke"])
+    before = page.PAGE.read_text(encoding="utf-8")
+    page.REMARKS.write_text(page.REMARKS.read_text().replace("As it should be.", "As hoped."))
+    page.main([tmp_path])  # nothing new
+    after = page.PAGE.read_text(encoding="utf-8")
+    assert after == before.replace("As it should be.", "As hoped.")
+    assert "As hoped." in after
+
+
 def test_remarks_on_what_was_not_run(page: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="remarks on what was not run: crossover"):
         page.main([tmp_path])
