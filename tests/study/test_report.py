@@ -484,8 +484,10 @@ def test_pictures_are_png() -> None:
 def _browse(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     assert BROWSER is not None
     always = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
+    quiet = ("background-networking", "component-update", "sync", "quic")  # it calls nobody
+    disabled = [f"--disable-{what}" for what in quiet]
     return subprocess.run(
-        [BROWSER, *always, f"--user-data-dir={home}", *arguments],
+        [BROWSER, *always, "--no-first-run", *disabled, f"--user-data-dir={home}", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
