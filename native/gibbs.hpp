@@ -250,13 +250,16 @@ class Gibbs {
     const State before = state_;
     const Counts counts = counts_;
     const double exact = log_likelihood_, rough = rough_log_likelihood();
+    const auto go_back = [&] {
+      start(before);
+      rough_log_likelihood_ = rough;
+    };
     be_rough(true);
     log_likelihood_ = rough;
     try {
       steps(random, learn_cuts, random() & 1, pause);
     } catch (...) {  // interrupted: what a sampler says of its state stays true
-      start(before);
-      rough_log_likelihood_ = rough;
+      go_back();
       throw;
     }
     be_rough(false);
@@ -264,8 +267,7 @@ class Gibbs {
     log_likelihood_ = noise_likelihoods({state_.noise})[0];
     const double gain = (log_likelihood_ - exact) - (rough_log_likelihood_ - rough);
     if (std::log(uniform(random)) < gain) return;
-    start(before);
-    rough_log_likelihood_ = rough;
+    go_back();
     ++counts_.rejections;
     counts_.group_changes = counts.group_changes;
     counts_.cut_changes = counts.cut_changes;
