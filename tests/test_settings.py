@@ -22,17 +22,15 @@ WHOLE = (
     "passes",
 )
 SWITCHES = ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank")
-NUMBERS = ("overlap", "alpha", "deviations", "candidates", "apart", "crossed", "leaping", "noise")
+SHARES = ("overlap", "apart", "crossed", "leaping", "polish")
+NUMBERS = (*SHARES, "alpha", "deviations", "candidates", "noise")
 BAD: list[tuple[str, Any]] = [
     *((name, 0) for name in WHOLE if name != "sweeps"),
     *((name, value) for name in WHOLE for value in (-3, 2.0, 2.5, "5", None, True)),
     *((name, value) for name in SWITCHES for value in (0, 1, "yes", None)),
     *((name, value) for name in NUMBERS for value in (-1.0, math.nan, math.inf, "0.5", True)),
     *((name, None) for name in NUMBERS if name != "noise"),
-    ("overlap", 1.5),
-    ("apart", 1.5),
-    ("crossed", 1.5),
-    ("leaping", 1.5),
+    *((name, 1.5) for name in SHARES),
     ("probes", -1.0),
     ("alpha", 0.0),
     ("alpha", 1e10),

@@ -27,6 +27,7 @@ from ebo.learn import MANY, Data, LeafModel, Structure, learn, limit_of
 from ebo.observations import Observations, sign_of
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
+from ebo.polish import polish
 from ebo.probe import are_probes, draw_probes, new_pair
 from ebo.search import Candidates, Local, propose
 from ebo.settings import Settings
@@ -211,7 +212,7 @@ class Optimizer:
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
         settings, space, clock = self.settings, self.space, _Clock()
-        cutting, learning, conditioning, searching, completing, probing = stream.spawn(6)
+        cutting, learning, conditioning, searching, completing, besides = stream.spawn(6)
         T, u, outcome = self._data.standardised()
         pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
@@ -219,8 +220,9 @@ class Optimizer:
             total = int(np.ceil(settings.candidates * n))
             paid = self._budget(leaves, u, total)
             clock.stop("partition")
+            data = Data(T, np.maximum(u, HOPELESS), space.categorical, settings)
             models, structure = learn(
-                Data(T, np.maximum(u, HOPELESS), space.categorical, settings),
+                data,
                 leaves,
                 np.flatnonzero(paid).tolist(),
                 self._state.structure,
@@ -244,13 +246,15 @@ class Optimizer:
 
             found = list(map_leaves(search, range(len(pieces))))
             clock.stop("search")
-            probes = np.empty((0, space.dims))
+            rng = np.random.default_rng(besides)
             if all(model.posterior.smooth is None for model in models.values()):
-                rng = np.random.default_rng(probing)
-                probes, structure = self._probe(n, T, u, pending, structure, rng)
-                pending = np.concatenate([pending, space.to_unit(probes)])
-            X = self._filter(found, n - len(probes), structure, pending)
-            X = np.concatenate([X, probes])
+                others, structure = self._probe(n, T, u, pending, structure, rng)
+            else:
+                others = space.from_unit(polish(data, structure, goal, n, pending, space.snap, rng))
+                others = others[self._data.new(others)]
+            pending = np.concatenate([pending, space.to_unit(others)])
+            X = self._filter(found, n - len(others), structure, pending)
+            X = np.concatenate([X, others])
         X = self._data.complete(X, n, np.random.default_rng(completing))
         clock.stop("filter")
         self.history.append(self._told(goal, outcome, len(leaves), structure, clock))

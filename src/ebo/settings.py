@@ -56,6 +56,8 @@ class Settings:
         crossed: share of the candidates that try blocks of other observations; where `greedy`.
         leaping: most of the candidates, a share, that first move along a difference of two good
             observations: so many where all is smooth, none where half is additive; where `greedy`.
+        polish: most of the batch, a share, that goes to where the best observation is, once much
+            is known there: so many where all is smooth, none where half is additive; where pooled.
         candidates: how many times the batch size all leaves together propose.
         pay_by_rank: leaves propose in number by the rank of their best value, few leaves most; or
             by their volume and best value, as in the appendix.
@@ -89,6 +91,7 @@ class Settings:
     apart: float = 0.25
     crossed: float = 0.2
     leaping: float = 0.5
+    polish: float = 0.3
     candidates: float = 2.0
     pay_by_rank: bool = True
 
@@ -139,6 +142,7 @@ class Settings:
         _number("apart", self.apart, 0.0, 1.0)
         _number("crossed", self.crossed, 0.0, 1.0)
         _number("leaping", self.leaping, 0.0, 1.0)
+        _number("polish", self.polish, 0.0, 1.0)
         if self.noise is not None:
             _number("noise", self.noise, 1e-8, 1e6)
         if not isinstance(self.beta, tuple) or len(self.beta) != 2:

@@ -23,6 +23,7 @@ CHANGES = {
     "blocks of other observations": "ebo+crossed=0.0",
     "starts apart": "ebo+apart=0.0",
     "leaps": "ebo+leaping=0.0",
+    "polish": "ebo+polish=0.0",
     "leaves paid by rank": "ebo+pay_by_rank=False",
     "the filter": "ebo+candidates=1.0",
     "the second pass": "ebo+passes=1",

@@ -1,0 +1,95 @@
+"""Polish: points close to the best observation, by steps that shrink without success.
+
+The search (search.py) goes where much may be gained, and on a summit that is nearly reached there
+is little left, in steps far shorter than its own. So once the summit is well known, a part of each
+batch is spent there, with a model of its own: of the observations nearest to the best, in their
+scale. How long its steps are, the observations say: up to as far as the nearest of them. Steps that
+fail are soon the nearest themselves, and the next ones shorter; one that succeeds has what failed
+before at some distance again. Nothing has to be remembered, and in the end, when steps are too
+short to matter, it costs nothing.
+
+=========  ===========  ======================================================================
+name       shape        meaning
+=========  ===========  ======================================================================
+T, u       (n, F), (n)  all observations, in the unit cube, and their standardised values
+x          (F,)         the best of them
+P          (S, F)       tries, all as far from x as each other
+=========  ===========  ======================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebo.acquisition import Goal
+from ebo.learn import Data, Structure, condition
+from ebo.partition import Leaf
+from ebo.search import Snap
+from ebo.tilegp.posterior import Moves
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NEAREST = 20  # observations that say how long steps are
+SHORTEST = 0.1  # step over the longest
+LEAST = 1e-3  # longest step worth a point
+TRIES = 200  # for a point
+KNOWN = 2.0  # leaves full of observations must be on the hill
+
+
+def polish(
+    data: Data,
+    structure: Structure,
+    goal: Goal,
+    n: int,
+    pending: Floats,
+    snap: Snap,
+    rng: np.random.Generator,
+) -> Floats:
+    """Points around the best observation, for a share of a batch of n; or none.
+
+    There are none before the hill is known: a sharp summit halfway up would hold up the climb.
+    """
+    settings, smooth, best = data.settings, structure.smooth, int(data.u.argmax())
+    share = 0.0 if smooth is None else settings.polish * max(0.0, 2.0 * smooth.share - 1.0)
+    count = int(share * n + rng.random())
+    x = data.T[best]
+    reach = _reach(x, data.T, KNOWN * settings.leaf_size) if count else 0.0
+    if reach < LEAST:
+        return np.empty((0, len(x)))
+    alone = Leaf(np.zeros(len(x)), np.ones(len(x)), np.array([best]))  # and its neighbours
+    model = condition(data, alone, structure, rng)
+    aim = goal.in_core("ei", model.mean, model.scale)
+    close = pending[np.linalg.norm(pending - x, axis=1) < reach]
+    moves = Moves(model.posterior, room=count + len(close))
+    for other in close:
+        moves.add(other, moves.whitened(other))
+    found = []
+    for _ in range(count):
+        P = snap(_around(x, reach * SHORTEST ** rng.random(), data.categorical, rng))
+        mean, sd, whitened = moves.whole(P)
+        chosen = int(aim.worth(mean, sd).argmax())
+        found.append(P[chosen])
+        moves.add(P[chosen], whitened[chosen])
+    return np.array(found)
+
+
+def _reach(x: Floats, T: Floats, many: float) -> float:
+    """The longest step: how far the nearest observations are, if there are many on the hill.
+
+    A hill is half as wide as random points are far from each other.
+    """
+    distance = np.linalg.norm(T - x, axis=1)
+    if np.count_nonzero(distance < 0.5 * np.sqrt(len(x) / 6.0)) < max(many, NEAREST + 1):
+        return 0.0
+    return float(np.partition(distance, NEAREST)[NEAREST])
+
+
+def _around(x: Floats, length: float, categorical: Bools, rng: np.random.Generator) -> Floats:
+    """Tries in all directions, a step of some length away; labels stay as they are."""
+    steps = rng.standard_normal((TRIES, len(x)))
+    steps[:, categorical] = 0.0
+    norm = np.linalg.norm(steps, axis=1, keepdims=True)
+    P: Floats = x + length * steps / np.maximum(norm, np.finfo(np.float64).tiny)
+    return P.clip(0.0, 1.0)
