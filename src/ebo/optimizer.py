@@ -245,13 +245,13 @@ class Optimizer:
                 return propose(local, count, pending)
 
             found = list(map_leaves(search, range(len(pieces))))
-            clock.stop("search")
             rng = np.random.default_rng(besides)
             if all(model.posterior.smooth is None for model in models.values()):
                 others, structure = self._probe(n, T, u, pending, structure, rng)
             else:
                 others = space.from_unit(polish(data, structure, goal, n, pending, space.snap, rng))
                 others = others[self._data.new(others)]
+            clock.stop("search")
             pending = np.concatenate([pending, space.to_unit(others)])
             X = self._filter(found, n - len(others), structure, pending)
             X = np.concatenate([X, others])

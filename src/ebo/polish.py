@@ -52,7 +52,7 @@ def polish(
     There are none before the hill is known: a sharp summit halfway up would hold up the climb.
     """
     settings, smooth, best = data.settings, structure.smooth, int(data.u.argmax())
-    share = 0.0 if smooth is None else settings.polish * max(0.0, 2.0 * smooth.share - 1.0)
+    share = 0.0 if smooth is None else settings.polish * smooth.lead
     count = int(share * n + rng.random())
     x = data.T[best]
     reach = _reach(x, data.T, KNOWN * settings.leaf_size) if count else 0.0

@@ -102,9 +102,7 @@ def _one_by_one(local: Local, count: int, pending: Floats) -> Floats:
     apart = _best_of_regions(local)
     crossing = _Crossing(local, moves)
     groups, smooth = model.posterior.groups, model.posterior.smooth
-    leaping = 0.0
-    if smooth is not None and len(best):  # as far as the smooth part outweighs the additive one
-        leaping = settings.leaping * max(0.0, 2.0 * smooth.share - 1.0)
+    leaping = settings.leaping * smooth.lead if smooth is not None and len(best) else 0.0
     found = []
     for _ in range(count):
         x = local.uniform(1)[0]

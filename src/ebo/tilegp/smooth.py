@@ -45,6 +45,11 @@ class Smooth:
     rates: Floats
     noise: float
 
+    @property
+    def lead(self) -> float:
+        """How far it outweighs the additive part: 1 where all is smooth, 0 where half is not."""
+        return max(0.0, 2.0 * self.share - 1.0)
+
     def gram(self, T: Floats, T2: Floats, categorical: Bools | None) -> Floats:
         """ω g between the points T (n, F) and T2 (n2, F)."""
         return self.share * matern(square_distance(self.rates, T, T2, categorical))
