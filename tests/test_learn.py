@@ -319,6 +319,29 @@ def test_a_leafs_chain_starts_with_the_cuts_of_its_own_width(
     assert given["start"] is None
 
 
+def test_a_leafs_chain_learns_from_as_many_as_a_leaf_should_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where there are more, from some of them, its own at every turn; the posterior knows all."""
+    given: list[Any] = []
+
+    def spy(blocks: Any, *arguments: Any, **options: Any) -> Any:
+        given.append(blocks)
+        return sample(blocks, *arguments, **options)
+
+    monkeypatch.setattr("ebo.learn.sample", spy)
+    leaf = Leaf(np.zeros(DIMS), np.ones(DIMS), np.arange(60))
+    for seed in range(2):
+        data = observed(60, pooled=False, leaf_size=25)
+        model, _ = learn_leaf(data, leaf, STRUCTURE, np.random.default_rng(seed))
+        assert len(model.posterior.T) == 60
+    rows = [[data.T.tolist().index(t.tolist()) for t in T] for ((T, _),) in given]
+    for chosen, ((_, y),) in zip(rows, given, strict=True):
+        assert len(set(chosen)) == 25
+        np.testing.assert_array_equal(y, _Scale.of(data.u).apply(data.u)[chosen])
+    assert rows[0] != rows[1]
+
+
 def test_the_simplest_structure() -> None:
     structure = _simplest(Settings(beta=(0.5, 3.0)), 4)
     assert structure.z.tolist() == [0, 1, 2, 3]

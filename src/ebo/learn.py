@@ -278,7 +278,11 @@ def _by_distance(T: Floats, row: int) -> Ints:
 def learn_leaf(
     data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator
 ) -> tuple[LeafModel, State]:
-    """Run a chain of the leaf's own, and condition on its observations."""
+    """Run a chain of the leaf's own, and condition on its observations.
+
+    Where `max_leaves` has left more than `leaf_size` of them, the chain knows so many, by chance:
+    its cost is the cube of their number.
+    """
     settings = data.settings
     lower = np.maximum(leaf.lower - settings.overlap, 0.0)
     upper = np.minimum(leaf.upper + settings.overlap, 1.0)
@@ -288,8 +292,12 @@ def learn_leaf(
     y = scale.apply(u)
     kernel, prior = draw_kernel(settings, data.categorical, rng), prior_of(settings)
     start = None if structure is None else _state(structure, width, kernel, prior)
+    some = np.arange(len(u))
+    if len(u) > settings.leaf_size:
+        some = np.sort(rng.choice(some, settings.leaf_size, replace=False))
+    block = T[some], y[some]
     state, _ = sample(
-        [(T, y)], box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, widths=width
+        [block], box, kernel, prior, sweeps=settings.sweeps, rng=rng, start=start, widths=width
     )
     posterior = Posterior(kernel, state.z, state.cuts, state.noise, box.to_unit(T), y)
     return LeafModel(posterior, T, y, lower, width, scale.mean, scale.deviation), state

@@ -33,11 +33,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ebo-paper": ("ebo.optimizer:Optimizer", {"settings": Settings.paper()}),
     "ebo-paper-push": (
         "ebo.optimizer:Optimizer",
-        {
-            "settings": Settings.paper(
-                max_leaves=200, leaf_size=150, overlap=0.05, beta=(5.0, 5.0), noise=0.01
-            )
-        },
+        {"settings": Settings.paper(max_leaves=200, leaf_size=150, beta=(5.0, 5.0))},
     ),
     "pbo": ("ebo.optimizer:Optimizer", {"settings": Settings.paper(fixed_partition=True)}),
     "random": (f"{HERE}.uniform:Random", {}),
