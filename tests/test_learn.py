@@ -28,6 +28,8 @@ from ebo.learn import (
     _Scale,
     _simplest,
     _state,
+    _with_nearest,
+    _with_some_of_the_best,
     _worth_learning_from,
     condition,
     draw_kernel,
@@ -292,7 +294,7 @@ def test_a_chain_starts_from_any_structure(kernel: str, per_layer: bool) -> None
         assert state.noise in NOISE_GRID
         learned = learn_pooled(data, structure, np.random.default_rng(0), threads=1)
         assert learned.density.max() <= MAX_CUTS
-        pooled = condition(data, leaf, learned, np.random.default_rng(0))
+        pooled = condition(data, leaf.rows, learned, np.random.default_rng(0))
         for each in (model, pooled):
             mean, sd = each.predict(data.T[:3])
             assert np.isfinite(mean).all()
@@ -361,14 +363,10 @@ def test_condition_is_a_posterior_made_by_hand(
 ) -> None:
     """Values are standardised, and then once more by the scale at which the kernel fits best."""
     data = observed(kernel=kernel)
-    leaf = Leaf(np.full(DIMS, 0.2), np.full(DIMS, 0.7), np.array(rows, dtype=np.int64))
     given = replace(STRUCTURE, smooth=smooth)
-    model = condition(data, leaf, given, np.random.default_rng(4))
+    chosen = np.array(rows, dtype=np.int64)
+    model = condition(data, chosen, given, np.random.default_rng(4))
     drawn = draw_kernel(data.settings, SPACE.categorical, np.random.default_rng(4))
-    if smooth is not None and rows:  # and the nearest to the best, to 25 in all
-        best = data.T[max(rows, key=lambda i: data.u[i])]
-        outside = sorted(set(range(60)) - set(rows), key=lambda i: np.linalg.norm(data.T[i] - best))
-        rows = rows + outside[: max(0, 25 - len(rows))]
     u, n = data.u[rows], len(rows)
     mean = u.sum() / (n + 4)
     deviation = np.sqrt((np.sum((u - mean) ** 2) + 4) / (n + 4))
@@ -466,8 +464,55 @@ def test_pooled_leaves_are_conditioned_with_the_shared_structure(kernel: str) ->
     believed = _believed(shared, rng)
     seeds = each.spawn(len(leaves))
     for j, model in models.items():
-        by_hand = condition(data, leaves[j], believed, np.random.default_rng(seeds[j]))
-        assert_same_model(model, by_hand)
+        rng = np.random.default_rng(seeds[j])
+        rows = _with_nearest(data, leaves[j].rows)
+        if believed.smooth is None:
+            rows = _with_some_of_the_best(data, leaves[j].rows, shared.additive_lead, rng)
+        assert_same_model(model, condition(data, rows, believed, rng))
+
+
+@pytest.mark.parametrize("own", [[], [3], list(range(0, 60, 3)), list(range(0, 60, 2))])
+def test_with_a_smooth_part_a_leaf_knows_its_surroundings(own: list[int]) -> None:
+    """The nearest to its best, to 25 in all."""
+    data = observed()
+    rows = _with_nearest(data, np.array(own, dtype=np.int64)).tolist()
+    assert rows[: len(own)] == own
+    if own:
+        best = data.T[max(own, key=lambda i: data.u[i])]
+        others = sorted(set(range(60)) - set(own), key=lambda i: np.linalg.norm(data.T[i] - best))
+        assert rows[len(own) :] == others[: max(0, 25 - len(own))]
+
+
+@pytest.mark.parametrize("own", [[], [3], list(range(0, 60, 5)), list(range(0, 60, 2))])
+@pytest.mark.parametrize("lead", [0.0, 0.6, 1.0])
+def test_without_one_it_knows_good_ones_from_anywhere(own: list[int], lead: float) -> None:
+    """Some of the best others, to 25 in all if the function is additive and none if half is not."""
+    data, size = observed(), int(25 * lead)
+    others = sorted(set(range(60)) - set(own), key=lambda i: -data.u[i])
+    missing = max(0, size - len(own)) if own else 0
+    seen = set()
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        rows = _with_some_of_the_best(data, np.array(own, dtype=np.int64), lead, rng).tolist()
+        assert rows[: len(own)] == own
+        assert len(set(rows)) == len(rows) == len(own) + missing
+        seen.update(rows[len(own) :])
+    assert seen == set(others[: 2 * missing])
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_a_leaf_that_has_them_all_has_no_others_to_know_of(n: int) -> None:
+    data, rng = observed(n), np.random.default_rng(0)
+    assert _with_nearest(data, np.arange(n)).tolist() == list(range(n))
+    assert _with_some_of_the_best(data, np.arange(n), 1.0, rng).tolist() == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("share", "lead"), [(None, 1.0), (0.0, 1.0), (0.2, 0.6), (0.5, 0.0), (1.0, 0.0)]
+)
+def test_how_far_the_additive_part_leads(share: float | None, lead: float) -> None:
+    smooth = None if share is None else Smooth(share, np.ones(DIMS), 0.1)
+    assert replace(STRUCTURE, smooth=smooth).additive_lead == pytest.approx(lead)
 
 
 @pytest.mark.parametrize("structure", [None, STRUCTURE])

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import Goal
 from ebo.learn import Data, Structure
-from ebo.polish import LEAST, NEAREST, SHORTEST, polish
+from ebo.polish import KNOWN, LEAST, NEAREST, SHORTEST, polish
 from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
@@ -141,7 +141,7 @@ def test_chosen_by_what_they_are_worth() -> None:
 
 def test_the_model_is_of_the_nearest_observations() -> None:
     """What is far away may be as bad as it likes."""
-    hill = known()
+    hill = known(n=2 * KNOWN * DIMS)
     far = np.random.default_rng(2).integers(0, 2, (40, DIMS)).astype(np.float64)
     np.testing.assert_array_equal(hill.with_more(far).polish(60), hill.polish(60))
 

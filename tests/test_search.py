@@ -291,7 +291,7 @@ def test_maxima_are_sampled_at_points_of_the_space() -> None:
     settings = Settings(acquisition="mes")
     leaf = Leaf(np.zeros(2), np.ones(2), np.arange(200))
     structure = Structure(np.array([0, 1]), np.full(2, 6.0), 1e-4, np.eye(2))
-    model = condition(Data(T, u, space.categorical, settings), leaf, structure, rng)
+    model = condition(Data(T, u, space.categorical, settings), leaf.rows, structure, rng)
     goal = Goal(u.max(), u.max() + 0.1)
     local = Local(model, leaf, T, u, goal, settings, space.snap, np.random.default_rng(1))
     maxima = _with_maxima(local).maxima

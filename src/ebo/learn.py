@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,11 @@ class Data:
     categorical: Bools
     settings: Settings
 
+    @cached_property
+    def best(self) -> Ints:
+        """Rows of the best observations, two leaves full, best first."""
+        return np.argsort(-self.u, kind="stable")[: 2 * self.settings.leaf_size]
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -74,6 +80,11 @@ class Structure:
     def leaf_noise(self) -> float:
         """The noise of a leaf's model."""
         return self.noise if self.smooth is None else self.smooth.noise
+
+    @property
+    def additive_lead(self) -> float:
+        """How far the additive part outweighs the smooth one: 1 without any, 0 where half is."""
+        return 1.0 if self.smooth is None else max(0.0, 1.0 - 2.0 * self.smooth.share)
 
 
 @dataclass(frozen=True)
@@ -151,7 +162,12 @@ def learn(
         believed = _believed(learned, rng)
 
         def conditioned(j: int) -> LeafModel:
-            return condition(data, leaves[j], believed, np.random.default_rng(seeds[j]))
+            rows, rng = leaves[j].rows, np.random.default_rng(seeds[j])
+            if believed.smooth is not None:
+                rows = _with_nearest(data, rows)
+            else:
+                rows = _with_some_of_the_best(data, rows, learned.additive_lead, rng)
+            return condition(data, rows, believed, rng)
 
         return dict(zip(wanted, map(conditioned, wanted), strict=True)), learned
 
@@ -217,7 +233,7 @@ def _blocks(data: Data, pair: Floats | None, rng: np.random.Generator) -> list[I
 
 def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) -> Smooth:
     """The smooth part beside an additive one, on the observations nearest to the best."""
-    near = _by_distance(data.T, int(data.u.argmax()))[:SMOOTH_FROM]
+    near = by_distance(data.T, int(data.u.argmax()))[:SMOOTH_FROM]
     T, u = data.T[near], data.u[near]
     additive = limit_of(data.settings, data.categorical).gram(T, T, z, density)
     return fit_smooth(additive, T, _Scale.of(u).apply(u), data.categorical, before)
@@ -234,14 +250,8 @@ def _believed(structure: Structure, rng: np.random.Generator) -> Structure:
     return replace(structure, smooth=None)
 
 
-def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Generator) -> LeafModel:
-    """Condition a leaf on its observations, with the structure that all share.
-
-    A smooth part does not care for boxes: with it, the model also knows of observations outside.
-    """
-    rows = leaf.rows
-    if structure.smooth is not None:
-        rows = _with_neighbours(data, rows)
+def condition(data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> LeafModel:
+    """Condition on some of the observations, with the structure that all share."""
     T, u, dims = data.T[rows], data.u[rows], data.T.shape[1]
     scale = _Scale.of(u)
     kernel = draw_kernel(data.settings, data.categorical, rng)
@@ -254,13 +264,30 @@ def condition(data: Data, leaf: Leaf, structure: Structure, rng: np.random.Gener
     return LeafModel(posterior, T, y / c, lower, width, scale.mean, c * scale.deviation)
 
 
-def _with_neighbours(data: Data, rows: Ints) -> Ints:
-    """The rows, and those nearest to the best of them, up to the size of a leaf."""
+def _with_nearest(data: Data, rows: Ints) -> Ints:
+    """A leaf's rows and those nearest to the best of them, up to the size of a leaf.
+
+    A smooth part does not care for boxes: with it, a model also knows of observations outside.
+    """
     missing = data.settings.leaf_size - len(rows)
     if missing <= 0 or not len(rows):
         return rows
-    near = _by_distance(data.T, int(rows[data.u[rows].argmax()]))
+    near = by_distance(data.T, int(rows[data.u[rows].argmax()]))
     return np.concatenate([rows, near[_outside(rows, len(near))[near]][:missing]])
+
+
+def _with_some_of_the_best(data: Data, rows: Ints, lead: float, rng: np.random.Generator) -> Ints:
+    """A leaf's rows and, by chance, half of the best others, up to a part `lead` of a leaf's size.
+
+    Where the function is additive, what is good far away tells of each group here. Nearest ones
+    would do, too, but on functions that are half additive they make for climbs that get caught.
+    """
+    missing = int(lead * data.settings.leaf_size) - len(rows)
+    if missing <= 0 or not len(rows):
+        return rows
+    others = data.best[_outside(rows, len(data.u))[data.best]][: 2 * missing]
+    missing = min(missing, len(others))
+    return np.concatenate([rows, rng.choice(others, missing, replace=False)])
 
 
 def _outside(rows: Ints, n: int) -> Bools:
@@ -270,7 +297,7 @@ def _outside(rows: Ints, n: int) -> Bools:
     return outside
 
 
-def _by_distance(T: Floats, row: int) -> Ints:
+def by_distance(T: Floats, row: int) -> Ints:
     """All rows, the nearest to one of them first."""
     return np.argsort(np.sum((T - T[row]) ** 2, axis=1), kind="stable")
 

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebo.acquisition import Goal
-from ebo.learn import Data, Structure, condition
-from ebo.partition import Leaf
+from ebo.learn import Data, Structure, by_distance, condition
 from ebo.search import Snap
 from ebo.tilegp.posterior import Moves
 
@@ -35,7 +34,8 @@ NEAREST = 20  # observations that say how long steps are
 SHORTEST = 0.1  # step over the longest
 LEAST = 1e-3  # longest step worth a point
 TRIES = 200  # for a point
-KNOWN = 2.0  # leaves full of observations must be on the hill
+KNOWN = 8  # observations of the model for each dimension
+MANY = 2.0  # leaves full of observations must be on the hill
 
 
 def polish(
@@ -55,11 +55,11 @@ def polish(
     share = 0.0 if smooth is None else settings.polish * smooth.lead
     count = int(share * n + rng.random())
     x = data.T[best]
-    reach = _reach(x, data.T, KNOWN * settings.leaf_size) if count else 0.0
+    reach = _reach(x, data.T, MANY * settings.leaf_size) if count else 0.0
     if reach < LEAST:
         return np.empty((0, len(x)))
-    alone = Leaf(np.zeros(len(x)), np.ones(len(x)), np.array([best]))  # and its neighbours
-    model = condition(data, alone, structure, rng)
+    near = by_distance(data.T, best)[: min(KNOWN * len(x), settings.leaf_size)]
+    model = condition(data, near, structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
     close = pending[np.linalg.norm(pending - x, axis=1) < reach]
     moves = Moves(model.posterior, room=count + len(close))
