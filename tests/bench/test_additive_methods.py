@@ -14,6 +14,7 @@ from ebo.bench.baselines import additive, components, skl
 from ebo.bench.baselines.add_mes import sample_components
 from ebo.bench.baselines.additive_gp import AdditiveGP
 from ebo.bench.problems.additive import Additive
+from ebo.tilegp.gibbs import sample
 
 Floats = NDArray[np.float64]
 
@@ -234,14 +235,24 @@ def test_mistakes_are_told() -> None:
         make(space, variance=-1.0)
 
 
-def test_skl_has_one_leaf_and_learns_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skl_learns_from_all_by_one_dense_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also once EBO would have had probes, and taken them for a block of their own."""
+    blocks: list[list[int]] = []
+
+    def spy(given: Any, *arguments: Any, **options: Any) -> Any:
+        blocks.append([len(T) for T, _ in given])
+        return sample(given, *arguments, **options)
+
+    monkeypatch.setattr("ebo.learn.sample", spy)
+    monkeypatch.setattr(skl, "MOST", 120)
     optimizer: Any = baselines.get("skl")(ebo.box([0.0] * 3, [1.0] * 3), workers=1)
-    monkeypatch.setattr(skl, "MOST", 60)
-    X = np.random.default_rng(0).random((55, 3))
+    X = np.random.default_rng(0).random((100, 3))
     optimizer.tell(X, -np.abs(X - 0.5).sum(axis=1))
-    X = optimizer.ask(6)
-    assert optimizer.history[-1].leaves == 1
-    assert optimizer.settings.learn_from > 10**6
-    optimizer.tell(X, -np.abs(X - 0.5).sum(axis=1))
-    with pytest.raises(RuntimeError, match="61 observations, and its cost is cubic"):
+    for _ in range(3):
+        X = optimizer.ask(7)
+        assert optimizer.history[-1].leaves == 1
+        assert optimizer.state.structure.smooth is None
+        optimizer.tell(X, -np.abs(X - 0.5).sum(axis=1))
+    assert blocks == [[100], [107], [114]]
+    with pytest.raises(RuntimeError, match="121 observations, and its cost is cubic"):
         optimizer.ask(1)

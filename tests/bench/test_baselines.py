@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import Bounds, differential_evolution
 
 import ebo
 from ebo.bench import baselines
@@ -282,21 +284,73 @@ def test_cem_fits_the_best_of_each_batch(full: bool) -> None:
     assert np.abs(optimizer.ask(100).mean(axis=0) - 0.2).max() < 0.02
 
 
-def test_de_replaces_members_by_better_challengers_only() -> None:
+def test_de_is_scipys() -> None:
+    """The same points as its solver, started with the best of the first points, evaluates."""
+    space = ebo.box([0.0] * 4, [1.0] * 4)
+    X = np.random.default_rng(0).random((40, 4))
+    best = X[np.argsort(-sphere(X))[:10]]
+    visited: list[Floats] = []
+
+    def loss(T: Any) -> Any:
+        visited.append(T.T.copy())
+        return -sphere(T.T)
+
+    rng = np.random.default_rng(3).spawn(1)[0]
+    solution = differential_evolution(
+        loss,
+        Bounds(np.zeros(4), np.ones(4)),
+        init=best,
+        maxiter=12,
+        polish=False,
+        updating="deferred",
+        vectorized=True,
+        tol=0.0,
+        seed=rng,
+    )
+    optimizer = de.DifferentialEvolution(space, seed=3)
+    optimizer.tell(X, sphere(X))
+    asked = []
+    for i in range(12):
+        asked.append(optimizer.ask(10))
+        order = np.random.default_rng(i).permutation(10)
+        optimizer.tell(asked[-1][order], sphere(asked[-1][order]))
+    np.testing.assert_allclose(visited, [best, *asked], atol=1e-12)
+    assert optimizer.best()[1] == pytest.approx(-float(solution.fun))
+
+
+def test_de_asked_out_of_step() -> None:
+    """Parts of a generation, and points beyond it, which are random; failures replace nobody."""
     space = ebo.box([0.0] * 4, [1.0] * 4)
     optimizer = de.DifferentialEvolution(space)
     X = np.random.default_rng(0).random((40, 4))
     optimizer.tell(X, sphere(X))
-    best = X[np.argsort(-sphere(X))[:10]]
-    asked = optimizer.ask(10)
-    np.testing.assert_array_equal(optimizer._members, best)  # the best, as many as asked for
-    before = optimizer._values.copy()
-    optimizer.tell(asked, np.where(np.arange(10) % 2, 100.0, -100.0))
-    np.testing.assert_array_equal(optimizer._members[1::2], asked[1::2])
-    np.testing.assert_array_equal(optimizer._members[::2], best[::2])
-    np.testing.assert_array_equal(optimizer._values[::2], before[::2])
-    optimizer.tell([[0.5] * 4], [1_000.0])  # not a challenger
-    assert 1_000.0 not in optimizer._values
+    assert optimizer.portion is None
+    some = optimizer.ask(10)
+    assert optimizer.portion == 10
+    beyond = optimizer.ask(5)
+    optimizer.tell(beyond, np.full(5, 100.0))  # nobody's
+    optimizer.tell(some[:6], np.full(6, np.nan))
+    generation = optimizer._trials
+    np.testing.assert_array_equal(generation, some)
+    optimizer.tell(some[6:], sphere(some[6:]))
+    assert not np.array_equal(optimizer._trials, generation)  # the next
+    part = optimizer.ask(4)
+    assert optimizer.portion == 6
+    np.testing.assert_array_equal(np.concatenate([part, optimizer.ask(6)]), optimizer._trials)
+
+
+def test_de_leaves_no_thread_behind() -> None:
+    optimizer = de.DifferentialEvolution(ebo.box([0.0] * 2, [1.0] * 2))
+    X = np.random.default_rng(0).random((20, 2))
+    optimizer.tell(X, sphere(X))
+    optimizer.ask(10)
+    assert optimizer._solver is not None
+    thread = optimizer._solver.thread
+    assert thread.is_alive()
+    del optimizer
+    gc.collect()
+    thread.join(60.0)
+    assert not thread.is_alive()
 
 
 def test_cma_is_told_generation_by_generation() -> None:

@@ -1,12 +1,15 @@
-"""Differential evolution, best/1/bin.
+"""Differential evolution by SciPy, with its own choices (best/1/bin, deferred updating).
 
-SciPy's solver calls the function itself and cannot be asked and told, so that this is our own, with
-its defaults: F uniform in [0.5, 1], crossover 0.7, coordinates outside the cube drawn uniformly.
-Its population are the best of the first observations, as many as the first batch.
+SciPy's solver calls the function itself and cannot be asked and told. So it runs in a thread of its
+own, which waits wherever it wants a generation's values until they have been told. The population
+are the best of the first observations, as many as the first batch; a batch is a generation.
 """
 
 from __future__ import annotations
 
+import threading
+import weakref
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -14,29 +17,37 @@ from numpy.typing import NDArray
 
 from ebo.bench.baselines.base import Baseline, Floats
 
-CROSSOVER = 0.7
 LEAST = 8  # members
 
 
 class DifferentialEvolution(Baseline):
-    """Every point asked for challenges one member, in turn, and takes its place if it is better."""
+    """Asked for more than is left of a generation before its values are told, points are random."""
 
     name = "de"
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._first: list[tuple[Floats, Floats]] = []  # told before there is a population
-        self._members = np.empty((0, self.dims))  # (P, F)
-        self._values = np.empty(0)  # (P,)
-        self._challenged: dict[int, int] = {}  # member by the number of its challenger
-        self._turn = 0
+        self._solver: _Solver | None = None
+        self._trials = np.empty((0, self.dims))  # (P, F) the generation
+        self._loss = np.empty(0)  # (P,) of each, as far as told
+        self._given = self._told = 0  # of the generation
+        self._member: dict[int, int] = {}  # by number, which of the generation
+
+    @property
+    def portion(self) -> int | None:
+        """What is left of the current generation."""
+        return len(self._trials) - self._given or len(self._trials) or None
 
     def _propose(self, n: int) -> Floats:
-        if not len(self._members):
+        if self._solver is None:
             self._found(max(n, LEAST))
-        if not len(self._members):
-            return self.rng.random((n, self.dims))
-        return np.array([self._challenger(self.asked + i) for i in range(n)])
+        T = self.rng.random((n, self.dims))
+        for i in range(min(n, len(self._trials) - self._given)):
+            T[i] = self._trials[self._given]
+            self._member[self.asked + i] = self._given
+            self._given += 1
+        return T
 
     def _found(self, size: int) -> None:
         """The population, if enough is known."""
@@ -45,28 +56,89 @@ class DifferentialEvolution(Baseline):
         points, values = zip(*self._first, strict=True)
         T, u = np.concatenate(points), np.concatenate(values)
         best = np.argsort(-u, kind="stable")[:size]
-        self._members, self._values = T[best], u[best]
         self._first.clear()
+        self._solver = _Solver(T[best], self.rng)
+        self._solver.trials()  # the population itself, whose values are known
+        self._next(-u[best])
 
-    def _challenger(self, number: int) -> Floats:
-        target = self._turn % len(self._members)
-        self._turn += 1
-        self._challenged[number] = target
-        others = np.delete(np.arange(len(self._members)), target)
-        a, b = self._members[self.rng.choice(others, 2, replace=False)]
-        best = self._members[int(self._values.argmax())]
-        mutant = best + self.rng.uniform(0.5, 1.0) * (a - b)
-        outside = (mutant < 0.0) | (mutant > 1.0)
-        mutant[outside] = self.rng.random(int(outside.sum()))
-        crossed = self.rng.random(self.dims) < CROSSOVER
-        crossed[self.rng.integers(self.dims)] = True
-        challenger: Floats = np.where(crossed, mutant, self._members[target])
-        return challenger
+    def _next(self, loss: Floats) -> None:
+        """The generation after one with these values."""
+        assert self._solver is not None
+        self._solver.tell(loss)
+        self._trials = self._solver.trials()
+        self._loss = np.full(len(self._trials), np.inf)
+        self._given = self._told = 0
+        self._member.clear()
 
     def _learn(self, T: Floats, u: Floats, numbers: NDArray[np.int64]) -> None:
-        if not len(self._members):
+        if self._solver is None:
             self._first.append((T[np.isfinite(u)], u[np.isfinite(u)]))
-        for t, value, number in zip(T, u, numbers.tolist(), strict=True):
-            target = self._challenged.pop(number, None)
-            if target is not None and value >= self._values[target]:  # false for NaN
-                self._members[target], self._values[target] = t, value
+        for value, number in zip(u.tolist(), numbers.tolist(), strict=True):
+            member = self._member.pop(number, None)
+            if member is not None:
+                self._told += 1
+                self._loss[member] = -value if np.isfinite(value) else np.inf
+        if self._told and self._told == len(self._trials):
+            self._next(self._loss)
+
+
+class _Solver:
+    """SciPy's solver in a thread that waits for values, and ends with this object."""
+
+    def __init__(self, population: Floats, rng: np.random.Generator) -> None:
+        self._asked: SimpleQueue[Floats | Exception] = SimpleQueue()
+        self._told: SimpleQueue[Floats | None] = SimpleQueue()
+        arguments = population, rng.spawn(1)[0], self._asked, self._told
+        self.thread = threading.Thread(target=_evolve, args=arguments, daemon=True)
+        self.thread.start()
+        weakref.finalize(self, self._told.put, None)
+
+    def trials(self) -> Floats:
+        """The generation (P, F) that it wants the values of."""
+        trials = self._asked.get()
+        if isinstance(trials, Exception):
+            raise trials
+        return trials
+
+    def tell(self, loss: Floats) -> None:
+        """Its values (P,), to be minimised."""
+        self._told.put(loss)
+
+
+class _EndedError(Exception):
+    pass
+
+
+def _evolve(
+    population: Floats,
+    rng: np.random.Generator,
+    asked: SimpleQueue[Floats | Exception],
+    told: SimpleQueue[Floats | None],
+) -> None:
+    """Minimise what is told, for ever."""
+    from scipy.optimize import Bounds, differential_evolution
+
+    def values(trials: Any) -> Any:  # (F, P) -> (P,), which the types of SciPy do not know of
+        asked.put(trials.T.copy())
+        loss = told.get()
+        if loss is None:
+            raise _EndedError
+        return loss
+
+    try:
+        differential_evolution(
+            values,
+            Bounds(np.zeros(population.shape[1]), np.ones(population.shape[1])),
+            init=population,
+            updating="deferred",
+            vectorized=True,
+            polish=False,
+            maxiter=10**9,
+            atol=-1.0,  # alike as they may be, members never are as one
+            tol=0.0,
+            seed=rng,
+        )
+    except _EndedError:
+        pass
+    except Exception as error:  # or who waits for trials would wait for ever
+        asked.put(error)

@@ -1,9 +1,9 @@
 """SKL: structural kernel learning (Wang, Li, Jegelka, Kohli, 2017), as a case of EBO.
 
 Gibbs sampling of the additive structure on all observations, with one dense kernel and no
-partition. All else is EBO's default, so that a comparison shows what the partition does: one leaf
-is searched, and one batch filtered out of its candidates. As EBO's, the chain learns the
-length-scales too, which the original is given.
+partition; no smooth part, probes or polish either. All else is EBO's default: one leaf is searched,
+and one batch filtered out of its candidates. As EBO's, the chain learns the length-scales too,
+which the original is given.
 
 Cost is cubic in the number n of observations: a sweep over D dimensions factorises some D (M + 9)
 matrices of size n, and the search needs one inverse. At n = 1,500 and D = 20 ten sweeps take about
@@ -20,7 +20,14 @@ from ebo.settings import Settings
 
 MOST = 3_000  # observations: beyond, a batch takes minutes
 WITHOUT_PARTITION = Settings(
-    max_leaves=1, leaf_size=10**9, block_size=10**9, learn_from=10**9, pooled=True
+    max_leaves=1,
+    leaf_size=10**9,
+    block_size=10**9,
+    learn_from=10**9,
+    pooled=True,
+    smooth=False,
+    probes=0.0,
+    polish=0.0,
 )
 
 
