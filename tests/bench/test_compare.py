@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +20,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ebo.bench import compare
+from ebo import Space, box
+from ebo.bench import baselines, compare, problems
 from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.uniform import Random
 from ebo.bench.compare import Plan, Record, Task
 from ebo.bench.compare_command import command as told
-from ebo.bench.compare_command import register
+from ebo.bench.compare_command import register, tables
 from ebo.bench.compare_figure import figure
 from ebo.bench.problems import Problem
 
@@ -243,6 +251,82 @@ def test_a_problem_of_the_user_and_one_whose_evaluations_all_fail(tmp_path: Path
     assert none["rank"] is None
 
 
+@dataclass
+class Plain:
+    """A problem of the user that has no more than it must."""
+
+    seed: int
+    space: Space = field(default_factory=lambda: box([0.0, 0.0], [1.0, 1.0]))
+
+    def __call__(self, X: Floats) -> Floats:
+        return np.asarray(-np.sum((X - 0.3) ** 2, axis=1))
+
+
+@dataclass
+class Endless(Plain):
+    upper_bound: float | None = math.inf
+
+
+@pytest.mark.parametrize("problem", ["Plain", "Endless"])
+@pytest.mark.parametrize("told", [True, False])
+def test_an_upper_bound_need_not_be_known(tmp_path: Path, problem: str, told: bool) -> None:
+    name = f"{HERE}:{problem}"
+    plan = replace(TINY, problems=(name,), methods=("ebo", "cem"), upper_bound=told)
+    result = run(plan, tmp_path)
+    found = result["problems"][name]
+    assert found["maximum"] is None
+    assert not any(row["failed"] for row in found["methods"].values())
+    assert "upper bound -" in next(iter(tables(result)))
+    assert figure(name, found, result).axes
+
+
+def test_processes_tell_how_far_they_are(tmp_path: Path) -> None:
+    plan = replace(TINY, methods=("random", f"{HERE}:Raises"), seeds=1)
+    told: list[tuple[int, str]] = []
+    compare.run(plan, tmp_path, lambda done, text: told.append((done, text)), jobs=2)
+    assert sum(done for done, _ in told) == 2 * 2 * 4
+    said = [text for _, text in told]
+    for problem in plan.problems:
+        assert [f"{problem}, random, seed 0, {i} of 4" in said for i in range(1, 5)] == [True] * 4
+
+
+class Ponders(Random):
+    """A method that takes its time, and leaves word that it has begun."""
+
+    def ask(self, n: int) -> Floats:
+        Path(os.environ["EBO_TEST_BEGUN"], str(os.getpid())).touch()
+        time.sleep(600.0)
+        return super().ask(n)
+
+
+def test_an_interruption_does_not_wait_for_what_is_being_done(tmp_path: Path) -> None:
+    """A signal to the command alone, as a supervisor sends it."""
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    chosen = ["--problems", "ackley3,hartmann6", "--methods", f"{HERE}:Ponders"]
+    words = ["bench", "compare", *chosen, "--seeds", "1", "--jobs", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from ebo.cli import main; main()", *words],
+        env={**os.environ, "EBO_TEST_BEGUN": str(begun), "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        end = time.monotonic() + 120.0
+        while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        workers = [int(file.name) for file in begun.iterdir()]
+        assert len(workers) == 2
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120.0)  # and not 600
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "The same command goes on" in errors
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
 def test_processes_do_not_show_in_the_results(tmp_path: Path) -> None:
     plan = replace(TINY, problems=("hartmann6",), methods=("random", "cem-full", "ebo"), seeds=1)
     one, two = run(plan, tmp_path / "1"), run(plan, tmp_path / "2", jobs=2)
@@ -387,6 +471,24 @@ def test_the_scale_is_for_what_is_not_said(tmp_path: Path) -> None:
     assert found["problems"]["branin"]["initial"] == 40
     said = "--problems branin --methods random,cem --seeds 1 --initial 40 --batches 2"
     assert found["command"] == f"ebo bench compare {said} --batch-size 20"
+
+
+def test_all_methods_and_problems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+
+    def noted(plan: Plan, *arguments: Any) -> None:
+        plans.append(plan)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare, "run", noted)
+    given = ["compare", "--problems", "all", "--methods", "all", "--out", str(tmp_path)]
+    CliRunner().invoke(command(), given)
+    (plan,) = plans
+    assert plan.methods == tuple(baselines.names())
+    kinds = {re.sub("[0-9]+|{D}", "", name) for name in problems.names()}
+    assert {re.sub("[0-9]+", "", name) for name in plan.problems} == {
+        kind for kind in kinds if "-" not in kind
+    }
 
 
 def test_the_command_that_is_told_says_all_that_the_scale_would_have_chosen(tmp_path: Path) -> None:

@@ -27,10 +27,11 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ class Plan:
     """What is compared.
 
     problems, methods: names, or a user's own as "module:factory". A problem's factory is called
-        with `seed=`, a method's as in `ebo.bench.baselines`.
+        with `seed=`, a method's as in `ebo.bench.baselines`. A problem has a `space`, is called on
+        points (n, D), and may have an `upper_bound`.
     initial: number of first points; None for 2,000 on a rover, else 1,000.
     obstacles: a CSV file for the rovers, instead of the layout of `problem_seed`.
     upper_bound: whether methods are told that of the problem.
@@ -169,24 +171,40 @@ def _done(tasks: list[Task], jobs: int, advance: Advance) -> Iterator[Record]:
                 yield perform(task, cores, jobs, advance)
         return
     context = get_context("spawn")  # a fork would copy the locks of threads
-    workers = max(1, cores // jobs)
-    with ProcessPoolExecutor(jobs, context, initializer=_begin_process) as pool:
-        futures = {pool.submit(perform, task, workers, jobs): task for task in tasks}
+    reports = context.SimpleQueue()
+    workers, others = max(1, cores // jobs), active_children()
+    with ProcessPoolExecutor(jobs, context, _begin_process, (reports,)) as pool:
+        waiting = {pool.submit(_perform_here, task, workers, jobs) for task in tasks}
         try:
-            for future in as_completed(futures):
-                yield future.result()
-                advance(futures[future].batches, futures[future].title)
+            while waiting:
+                finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                while not reports.empty():
+                    advance(*reports.get())
+                for future in finished:
+                    yield future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                if process not in others:  # one of the pool, which would be waited for at exit
+                    process.terminate()
             raise
 
 
-def _begin_process() -> None:
+_reports: SimpleQueue[tuple[int, str]]  # of a process, how far it is
+
+
+def _begin_process(reports: SimpleQueue[tuple[int, str]]) -> None:
+    global _reports
+    _reports = reports
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once, without a traceback
     threadpool_limits(1)
 
 
-def perform(task: Task, workers: int, jobs: int, advance: Advance | None = None) -> Record:
+def _perform_here(task: Task, workers: int, jobs: int) -> Record:
+    return perform(task, workers, jobs, lambda done, text: _reports.put((done, text)))
+
+
+def perform(task: Task, workers: int, jobs: int, advance: Advance) -> Record:
     """One task: the best value after the first points and after each batch, and seconds of each.
 
     What is raised becomes the record's error; the values until then are in it.
@@ -206,8 +224,8 @@ def perform(task: Task, workers: int, jobs: int, advance: Advance | None = None)
     }
     try:
         problem = make_problem(task)
-        record["maximum"] = float(problem.upper_bound)
-        bound = problem.upper_bound if task.upper_bound else None
+        record["maximum"] = _upper_bound(problem)
+        bound = record["maximum"] if task.upper_bound else None
         factory = baselines.get(task.method)
         method = factory(problem.space, seed=task.seed, upper_bound=bound, workers=workers)
         X = first_points(problem, task)
@@ -216,13 +234,17 @@ def perform(task: Task, workers: int, jobs: int, advance: Advance | None = None)
         for i in range(task.batches):
             seconds.append(one_batch(method, problem, task.batch_size))
             best.append(_best(method))
-            if advance is not None:
-                advance(1, f"{task.title}, {i + 1} of {task.batches}")
+            advance(1, f"{task.title}, {i + 1} of {task.batches}")
     except Exception as error:  # whatever a method raises, the others go on
         record["error"] = f"{type(error).__name__}: {error}"
-        if advance is not None:
-            advance(task.batches - len(best) + (1 if best else 0), task.title)
+        advance(task.batches - len(seconds), task.title)
     return record
+
+
+def _upper_bound(problem: Any) -> float | None:
+    """That of the values, where it is known: of a user's problem it need not be."""
+    bound = getattr(problem, "upper_bound", None)
+    return float(bound) if bound is not None and math.isfinite(bound) else None
 
 
 def one_batch(method: Any, problem: Any, n: int) -> float:
@@ -352,7 +374,10 @@ def method_summary(plan: Plan, runs: list[Record]) -> dict[str, Any]:
         "best": {share: _mean(curves[:, i].tolist()) for share, i in at.items()},
         "seeds": {str(run["seed"]): run["best"][-1] for run in good},
         "share_of_bound": _mean(
-            [run["best"][-1] / run["maximum"] if run["maximum"] > 0.0 else None for run in good]
+            [
+                run["best"][-1] / run["maximum"] if (run["maximum"] or 0) > 0 else None
+                for run in good
+            ]
         ),
         "failed": {
             str(run["seed"]): run["error"] or "no evaluation has succeeded"
@@ -366,6 +391,11 @@ def method_summary(plan: Plan, runs: list[Record]) -> dict[str, Any]:
             for name, of in (("mean", np.mean), ("low", np.min), ("high", np.max))
         },
     }
+
+
+def _share(value: float, bound: float | None) -> float | None:
+    """The value in parts of its bound, where that says something."""
+    return value / bound if bound is not None and bound > 0.0 else None
 
 
 def ranks(values: dict[str, float]) -> dict[str, int]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ebo.bench.compare import Plan
 
 PEERS = "ebo,turbo-1,cma,cem,de,random"
-EVERY = "ebo,ebo-paper,turbo-1,turbo-5,cma,optuna-cma,tpe,cem,cem-full,de,sobol,random"
+# Without those that thousands of observations are too many for, or that are told the structure.
+LARGE = "ebo,ebo-paper,turbo-1,turbo-5,cma,optuna-cma,tpe,cem,cem-full,de,sobol,random"
+STANDARD = "branin,hartmann6,levy20,rastrigin20,rosenbrock20,griewank20,ackley50"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Scale:
 SCALES = {
     ScaleName.smoke: Scale("hartmann6,add10", "ebo,cem,random", 1, 40, 2, 20),
     ScaleName.small: Scale("rover60,push14,add50", PEERS, 2, None, 10, 100),
-    ScaleName.paper: Scale("rover60,push14,add50", EVERY, 5, None, 40, 100),
+    ScaleName.paper: Scale("rover60,push14,add50", LARGE, 5, None, 40, 100),
 }
 
 
@@ -52,12 +54,13 @@ def bench_compare(
         ScaleName, typer.Option(help="Half a minute, some minutes, or all peers for hours.")
     ] = ScaleName.small,
     problems: Annotated[
-        str | None, typer.Option(help="Names, with commas between; your own as module:factory.")
+        str | None,
+        typer.Option(help="Names, with commas between, or all; your own as module:factory."),
     ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names, with commas between; your own as module:factory, "
+            help="Names, with commas between, or all; your own as module:factory, "
             "other settings as ebo+smooth=False."
         ),
     ] = None,
@@ -90,14 +93,14 @@ def bench_compare(
 
     Example: ebo bench compare --problems hartmann6,add10 --methods ebo,cem,cma --batches 10
     """
-    from ebo.bench import compare
+    from ebo.bench import baselines, compare
     from ebo.bench.compare_figure import write_figures
     from ebo.bench.machine import circumstances
 
     usual = SCALES[scale]
     plan = compare.Plan(
-        problems=_listed(usual.problems if problems is None else problems),
-        methods=_listed(usual.methods if methods is None else methods),
+        problems=_listed(problems or usual.problems, f"rover60,push14,add50,{STANDARD}"),
+        methods=_listed(methods or usual.methods, ",".join(baselines.names())),
         seeds=seeds or usual.seeds,
         initial=initial or usual.initial,
         batches=batches or usual.batches,
@@ -208,5 +211,7 @@ def _outcome(record: dict[str, Any]) -> str:
     return what + f"{as_text(record['best'][-1])}, {sum(record['seconds']):.1f} s"
 
 
-def _listed(text: str) -> tuple[str, ...]:
+def _listed(text: str, every: str) -> tuple[str, ...]:
+    if text.strip() == "all":
+        text = every
     return tuple(part.strip() for part in text.split(",") if part.strip())

@@ -41,12 +41,14 @@ def run(scale: Race, seeds: int, notes: Notes) -> Result:
 
 def compared(plan: compare.Plan, notes: Notes) -> Result:
     """A comparison, as `ebo bench compare` does it; runs side by side on all cores."""
-    return compare.run(
-        plan,
-        notes.folder,
-        lambda done, text: notes.say(text),
-        jobs=min(os.cpu_count() or 1, len(plan.tasks())),
-    )
+    tasks, done = len(plan.tasks()), 0
+
+    def advance(batches: int, text: str) -> None:
+        nonlocal done
+        done += batches
+        notes.say(f"{done / (tasks * plan.batches):.0%}; {text}")
+
+    return compare.run(plan, notes.folder, advance, jobs=min(os.cpu_count() or 1, tasks))
 
 
 def tables(result: Result) -> dict[str, Rows]:
