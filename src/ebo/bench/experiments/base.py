@@ -2,7 +2,7 @@
 
 A run of the experiment NAME leaves in its folder
 
-`NAME.jsonl`   a line for every finished part, by key
+`NAME.jsonl`   a line for every finished part, by key; `compare.jsonl` of those that compare
 `NAME.json`    the result, with command, date and machine
 `*.png`        the figures
 """
@@ -58,7 +58,8 @@ class Experiment(Protocol):
 class Notes:
     """The finished parts of an experiment, in a file; `say` is told what goes on.
 
-    Parts are the same if their keys and sizes are: whatever a part depends on is in its key.
+    Parts are the same if their keys are. Sizes are in a key, code and settings are not: after a
+    change of those, write into another folder.
     """
 
     def __init__(self, folder: Path, name: str, say: Callable[[str], None] = lambda text: None):

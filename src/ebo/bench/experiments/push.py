@@ -11,7 +11,7 @@ own rivals, TuRBO and CMA-ES what one would take today.
 from __future__ import annotations
 
 from ebo.bench.experiments.base import Claim, Result
-from ebo.bench.experiments.race import Race, figures, run, tables
+from ebo.bench.experiments.race import Race, comparable, figures, run, tables
 from ebo.bench.experiments.race import claims as race_claims
 
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
@@ -31,6 +31,7 @@ def claims(result: Result) -> list[Claim]:
     best = max(ends, default=float("-inf"))
     return [
         *race_claims(result, "ebo-paper-push"),
+        comparable(result, "ebo-paper-push", "cem"),
         Claim(
             f"ebo-paper-push reaches the paper's highest value, {PAPER_BEST}",
             f"{best:.3g}",
