@@ -639,3 +639,6 @@ def test_without_sweeps_the_structure_is_kept(preset: Callable[..., Settings]) -
             assert_array_equal(kept.z, np.arange(4))
         assert len(models) == len(leaves)
         assert all(len(model.posterior.groups) == len(set(kept.z)) for model in models.values())
+        known = [len(model.T) for model in models.values()]
+        own = [len(leaf.rows) for leaf in leaves]
+        assert known == (own if not settings.pooled else [30 if n else 0 for n in own])

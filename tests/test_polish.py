@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import Goal
-from ebo.learn import Data, Structure
+from ebo.learn import Data, Structure, condition
 from ebo.polish import KNOWN, LEAST, NEAREST, SHORTEST, polish
 from ebo.tilegp.smooth import Smooth
 
@@ -139,11 +139,30 @@ def test_chosen_by_what_they_are_worth() -> None:
     assert np.mean(gain > 0) > 0.9
 
 
-def test_the_model_is_of_the_nearest_observations() -> None:
-    """What is far away may be as bad as it likes."""
-    hill = known(n=2 * KNOWN * DIMS)
-    far = np.random.default_rng(2).integers(0, 2, (40, DIMS)).astype(np.float64)
-    np.testing.assert_array_equal(hill.with_more(far).polish(60), hill.polish(60))
+@pytest.mark.parametrize(
+    ("leaf_size", "dims", "expected"),
+    [(60, DIMS, KNOWN * DIMS), (40, DIMS, 40), (10, DIMS, NEAREST + 1), (500, 1, NEAREST + 1)],
+)
+def test_the_model_is_of_the_nearest_observations(
+    monkeypatch: pytest.MonkeyPatch, leaf_size: int, dims: int, expected: int
+) -> None:
+    """So many for each dimension, no more than a leaf has, and all those that steps go by."""
+    given: list[Any] = []
+
+    def spy(data: Data, rows: Any, *arguments: Any) -> Any:
+        given.append(rows)
+        return condition(data, rows, *arguments)
+
+    monkeypatch.setattr("ebo.polish.condition", spy)
+    hill = known(n=1_000, leaf_size=leaf_size)
+    data = replace(hill.data, T=hill.data.T[:, :dims], categorical=hill.data.categorical[:dims])
+    smooth = Smooth(0.9, np.full(dims, 2.0), 1e-3)
+    structure = Structure(np.arange(dims), np.full(dims, 3.0), 1e-3, np.eye(dims), smooth)
+    line = box([0.0] * dims, [1.0] * dims)
+    assert len(Known(data, structure, line).polish(20))
+    best = data.T[data.u.argmax()]
+    nearest = np.argsort(np.linalg.norm(data.T - best, axis=1), kind="stable")[:expected]
+    assert sorted(given[0]) == sorted(nearest)
 
 
 def test_pending_points_count_as_observed() -> None:

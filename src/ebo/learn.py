@@ -165,7 +165,7 @@ def learn(
             rows, rng = leaves[j].rows, np.random.default_rng(seeds[j])
             if believed.smooth is not None:
                 rows = _with_nearest(data, rows)
-            else:
+            elif settings.pooled:
                 rows = _with_some_of_the_best(data, rows, learned.additive_lead, rng)
             return condition(data, rows, believed, rng)
 
@@ -307,8 +307,8 @@ def learn_leaf(
 ) -> tuple[LeafModel, State]:
     """Run a chain of the leaf's own, and condition on its observations.
 
-    Where `max_leaves` has left more than `leaf_size` of them, the chain knows so many, by chance:
-    its cost is the cube of their number.
+    Where there are more than `leaf_size`, since `max_leaves` is reached or a fixed partition fills
+    up, the chain knows so many, by chance: its cost is the cube of their number.
     """
     settings = data.settings
     lower = np.maximum(leaf.lower - settings.overlap, 0.0)

@@ -58,8 +58,8 @@ def polish(
     reach = _reach(x, data.T, MANY * settings.leaf_size) if count else 0.0
     if reach < LEAST:
         return np.empty((0, len(x)))
-    near = by_distance(data.T, best)[: min(KNOWN * len(x), settings.leaf_size)]
-    model = condition(data, near, structure, rng)
+    known = max(NEAREST + 1, min(KNOWN * len(x), settings.leaf_size))
+    model = condition(data, by_distance(data.T, best)[:known], structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
     close = pending[np.linalg.norm(pending - x, axis=1) < reach]
     moves = Moves(model.posterior, room=count + len(close))

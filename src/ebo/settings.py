@@ -19,8 +19,8 @@ class Settings:
     Partition (Alg. 3):
         max_leaves: N_p, most leaves.
         leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum;
-            but where pooled, a model knows of up to so many, from outside if need be: the nearest
-            with a smooth part, some of the best without.
+            but where pooled, a model knows of others outside if need be: of the nearest, so many in
+            all, with a smooth part; without, of some of the best, fewer if half is not additive.
         overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
         fixed_partition: draw one partition and keep it (the paper's baseline PBO).
     Model (Alg. 2):

@@ -11,7 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -321,10 +324,47 @@ def test_an_interruption_does_not_wait_for_what_is_being_done(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=120.0)  # and not 600
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert "The same command goes on" in errors
-    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+
+
+def test_an_interruption_while_tasks_are_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It once waited for those that had been, which waited for someone to hear their reports."""
+    handed_out: list[Any] = []
+
+    class Interrupted(ProcessPoolExecutor):
+        def submit(self, *arguments: Any, **options: Any) -> Any:
+            if handed_out:
+                raise KeyboardInterrupt
+            handed_out.append(arguments)
+            return super().submit(*arguments, **options)
+
+    monkeypatch.setattr(compare, "ProcessPoolExecutor", Interrupted)
+    monkeypatch.setenv("EBO_TEST_BEGUN", str(tmp_path))
+    plan = replace(TINY, methods=(f"{HERE}:Ponders",), seeds=1)
+    others = active_children()
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, tmp_path / "out", jobs=2)
+    ended = [process for process in active_children() if process not in others]
+    assert ended  # after 600 s they would have gone by themselves
+    for process in ended:
+        process.join(60.0)
+        assert process.exitcode == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("option", ["--problems", "--methods"])
+def test_nothing_is_not_the_default(tmp_path: Path, option: str) -> None:
+    """As of a shell's variable that is not set."""
+    result = CliRunner().invoke(command(), ["compare", option, "", "--out", str(tmp_path)])
+    assert isinstance(result.exception, ValueError)
+    assert "at least one" in str(result.exception)
 
 
 def test_processes_do_not_show_in_the_results(tmp_path: Path) -> None:

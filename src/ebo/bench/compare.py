@@ -174,8 +174,8 @@ def _done(tasks: list[Task], jobs: int, advance: Advance) -> Iterator[Record]:
     reports = context.SimpleQueue()
     workers, others = max(1, cores // jobs), active_children()
     with ProcessPoolExecutor(jobs, context, _begin_process, (reports,)) as pool:
-        waiting = {pool.submit(_perform_here, task, workers, jobs) for task in tasks}
-        try:
+        try:  # from the first task on: leaving the pool waits for all that it was given
+            waiting = {pool.submit(_perform_here, task, workers, jobs) for task in tasks}
             while waiting:
                 finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
                 while not reports.empty():
@@ -373,12 +373,7 @@ def method_summary(plan: Plan, runs: list[Record]) -> dict[str, Any]:
     return {
         "best": {share: _mean(curves[:, i].tolist()) for share, i in at.items()},
         "seeds": {str(run["seed"]): run["best"][-1] for run in good},
-        "share_of_bound": _mean(
-            [
-                run["best"][-1] / run["maximum"] if (run["maximum"] or 0) > 0 else None
-                for run in good
-            ]
-        ),
+        "share_of_bound": _mean([_share(run["best"][-1], run["maximum"]) for run in good]),
         "failed": {
             str(run["seed"]): run["error"] or "no evaluation has succeeded"
             for run in runs

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ebo.bench.compare import Plan
 
 PEERS = "ebo,turbo-1,cma,cem,de,random"
-# Without those that thousands of observations are too many for, or that are told the structure.
+# Without SKL and the additive ones, for which thousands of observations are too many, the sparse
+# ones, which have experiments of their own, and variants.
 LARGE = "ebo,ebo-paper,turbo-1,turbo-5,cma,optuna-cma,tpe,cem,cem-full,de,sobol,random"
 STANDARD = "branin,hartmann6,levy20,rastrigin20,rosenbrock20,griewank20,ackley50"
 
@@ -99,8 +100,10 @@ def bench_compare(
 
     usual = SCALES[scale]
     plan = compare.Plan(
-        problems=_listed(problems or usual.problems, f"rover60,push14,add50,{STANDARD}"),
-        methods=_listed(methods or usual.methods, ",".join(baselines.names())),
+        problems=_listed(
+            usual.problems if problems is None else problems, f"rover60,push14,add50,{STANDARD}"
+        ),
+        methods=_listed(usual.methods if methods is None else methods, ",".join(baselines.names())),
         seeds=seeds or usual.seeds,
         initial=initial or usual.initial,
         batches=batches or usual.batches,

@@ -1,4 +1,4 @@
-"""Differential evolution by SciPy, with its own choices (best/1/bin, deferred updating).
+"""Differential evolution by SciPy, with its own choices (best/1/bin), a generation at a time.
 
 SciPy's solver calls the function itself and cannot be asked and told. So it runs in a thread of its
 own, which waits wherever it wants a generation's values until they have been told. The population
@@ -21,7 +21,10 @@ LEAST = 8  # members
 
 
 class DifferentialEvolution(Baseline):
-    """Asked for more than is left of a generation before its values are told, points are random."""
+    """Asked for more than is left of a generation before its values are told, points are random.
+
+    Values that are still missing after as many of those count as failed.
+    """
 
     name = "de"
 
@@ -31,7 +34,7 @@ class DifferentialEvolution(Baseline):
         self._solver: _Solver | None = None
         self._trials = np.empty((0, self.dims))  # (P, F) the generation
         self._loss = np.empty(0)  # (P,) of each, as far as told
-        self._given = self._told = 0  # of the generation
+        self._given = self._told = self._beyond = 0  # of the generation, and asked for besides
         self._member: dict[int, int] = {}  # by number, which of the generation
 
     @property
@@ -42,11 +45,15 @@ class DifferentialEvolution(Baseline):
     def _propose(self, n: int) -> Floats:
         if self._solver is None:
             self._found(max(n, LEAST))
+        elif self._beyond >= len(self._trials):
+            self._next(self._loss)
         T = self.rng.random((n, self.dims))
-        for i in range(min(n, len(self._trials) - self._given)):
+        left = len(self._trials) - self._given
+        for i in range(min(n, left)):
             T[i] = self._trials[self._given]
             self._member[self.asked + i] = self._given
             self._given += 1
+        self._beyond += max(0, n - left)
         return T
 
     def _found(self, size: int) -> None:
@@ -55,7 +62,7 @@ class DifferentialEvolution(Baseline):
             return
         points, values = zip(*self._first, strict=True)
         T, u = np.concatenate(points), np.concatenate(values)
-        best = np.argsort(-u, kind="stable")[:size]
+        best = np.lexsort((*T.T, -u))[:size]  # in whatever order they were told
         self._first.clear()
         self._solver = _Solver(T[best], self.rng)
         self._solver.trials()  # the population itself, whose values are known
@@ -67,7 +74,7 @@ class DifferentialEvolution(Baseline):
         self._solver.tell(loss)
         self._trials = self._solver.trials()
         self._loss = np.full(len(self._trials), np.inf)
-        self._given = self._told = 0
+        self._given = self._told = self._beyond = 0
         self._member.clear()
 
     def _learn(self, T: Floats, u: Floats, numbers: NDArray[np.int64]) -> None:
@@ -97,6 +104,7 @@ class _Solver:
         """The generation (P, F) that it wants the values of."""
         trials = self._asked.get()
         if isinstance(trials, Exception):
+            self._asked.put(trials)  # for whoever asks again
             raise trials
         return trials
 
@@ -138,6 +146,7 @@ def _evolve(
             tol=0.0,
             seed=rng,
         )
+        raise RuntimeError("SciPy's differential evolution has ended by itself")
     except _EndedError:
         pass
     except Exception as error:  # or who waits for trials would wait for ever

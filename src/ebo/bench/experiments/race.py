@@ -13,6 +13,7 @@ import numpy as np
 from ebo.bench import compare
 from ebo.bench.compare_figure import write_figures
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
+from ebo.bench.show import as_text
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def tables(result: Result) -> dict[str, Rows]:
     title = (
         f"{name}: best value, {seeds}; {problem['initial']:,} random points, then "
         f"{result['batches']} batches of {result['batch_size']}; upper bound "
-        f"{problem['maximum']:.4g}"
+        f"{as_text(problem['maximum'])}"
     )
     rows = []
     for method, row in problem["methods"].items():
