@@ -49,3 +49,16 @@ def test_a_method_that_failed_bears_nothing_out() -> None:
     ends: dict[str, list[float]] = {"ebo": [11.0], "ebo-paper-push": [], "cem": [10.0]}
     claims = push.claims(made_up("push14", ends))
     assert [claim.holds for claim in claims] == [True, False, False]
+
+
+def test_a_deviation_needs_two_seeds() -> None:
+    ends = {"ebo": [11.0, 9.0], "cem": [10.0], "cma": []}
+    result = made_up("push14", ends) | {"seeds": 2, "batches": 3, "batch_size": 5}
+    problem = result["problems"]["push14"] | {"initial": 10, "maximum": None}
+    result["problems"]["push14"] = problem
+    for values, row in zip(ends.values(), problem["methods"].values(), strict=True):
+        row |= {"best": {"100": values[0] if values else None}, "seconds_a_batch": 0.1}
+    ((title, rows),) = push.tables(result).items()
+    assert title.endswith("upper bound -")
+    deviation = {row["method"]: row["deviation"] for row in rows}
+    assert deviation == {"ebo": 1.0, "cem": None, "cma": None}

@@ -71,7 +71,7 @@ def tables(result: Result) -> dict[str, Rows]:
                 **{f"{share} %": value for share, value in row["best"].items()},
                 "median": float(np.median(ends)) if ends else None,
                 "highest": max(ends, default=None),
-                "deviation": float(np.std(ends)) if ends else None,
+                "deviation": float(np.std(ends)) if len(ends) > 1 else None,
                 "s a batch": row["seconds_a_batch"],
             }
         )
@@ -107,7 +107,7 @@ def comparable(result: Result, one: str, other: str) -> Claim:
     median = _at_the_end(result, np.median)
     if one not in median or other not in median:
         return Claim(text, "failed", False)
-    found = f"{one} {median[one]:.3g}, {other} {median[other]:.3g}"
+    found = f"{one} {median[one]:.4g}, {other} {median[other]:.4g}"
     return Claim(text, found, median[one] >= 0.9 * median[other])
 
 
@@ -121,7 +121,7 @@ def _at_the_end(result: Result, of: Callable[..., Any]) -> dict[str, float]:
 def _claim(text: str, values: dict[str, float], one: str, others: list[str]) -> Claim:
     """That one has a higher value than all others."""
     known: dict[str, Any] = {name: values[name] for name in (one, *others) if name in values}
-    found = ", ".join(f"{name} {value:.3g}" for name, value in known.items())
+    found = ", ".join(f"{name} {value:.4g}" for name, value in known.items())
     if one not in values or any(name not in values for name in others):
         return Claim(text, f"{found} (others failed)", False)
     return Claim(text, found, all(values[one] > values[other] for other in others))
