@@ -64,6 +64,11 @@ class Data:
         """Rows of the best observations, two leaves full, best first."""
         return np.argsort(-self.u, kind="stable")[: 2 * self.settings.leaf_size]
 
+    @cached_property
+    def around_the_best(self) -> Ints:
+        """All rows, the nearest to the best observation first."""
+        return _by_distance(self.T, int(self.u.argmax()))
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -233,7 +238,7 @@ def _blocks(data: Data, pair: Floats | None, rng: np.random.Generator) -> list[I
 
 def learn_smooth(data: Data, z: Ints, density: Floats, before: Smooth | None) -> Smooth:
     """The smooth part beside an additive one, on the observations nearest to the best."""
-    near = by_distance(data.T, int(data.u.argmax()))[:SMOOTH_FROM]
+    near = data.around_the_best[:SMOOTH_FROM]
     T, u = data.T[near], data.u[near]
     additive = limit_of(data.settings, data.categorical).gram(T, T, z, density)
     return fit_smooth(additive, T, _Scale.of(u).apply(u), data.categorical, before)
@@ -272,7 +277,7 @@ def _with_nearest(data: Data, rows: Ints) -> Ints:
     missing = data.settings.leaf_size - len(rows)
     if missing <= 0 or not len(rows):
         return rows
-    near = by_distance(data.T, int(rows[data.u[rows].argmax()]))
+    near = _by_distance(data.T, int(rows[data.u[rows].argmax()]))
     return np.concatenate([rows, near[_outside(rows, len(near))[near]][:missing]])
 
 
@@ -297,7 +302,7 @@ def _outside(rows: Ints, n: int) -> Bools:
     return outside
 
 
-def by_distance(T: Floats, row: int) -> Ints:
+def _by_distance(T: Floats, row: int) -> Ints:
     """All rows, the nearest to one of them first."""
     return np.argsort(np.sum((T - T[row]) ** 2, axis=1), kind="stable")
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebo.acquisition import Goal
-from ebo.learn import Data, Structure, by_distance, condition
+from ebo.learn import Data, Structure, condition
 from ebo.search import Snap
 from ebo.tilegp.posterior import Moves
 
@@ -51,15 +51,15 @@ def polish(
 
     There are none before the hill is known: a sharp summit halfway up would hold up the climb.
     """
-    settings, smooth, best = data.settings, structure.smooth, int(data.u.argmax())
+    settings, smooth = data.settings, structure.smooth
     share = 0.0 if smooth is None else settings.polish * smooth.lead
     count = int(share * n + rng.random())
-    x = data.T[best]
+    x = data.T[data.u.argmax()]
     reach = _reach(x, data.T, MANY * settings.leaf_size) if count else 0.0
     if reach < LEAST:
         return np.empty((0, len(x)))
     known = max(NEAREST + 1, min(KNOWN * len(x), settings.leaf_size))
-    model = condition(data, by_distance(data.T, best)[:known], structure, rng)
+    model = condition(data, data.around_the_best[:known], structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
     close = pending[np.linalg.norm(pending - x, axis=1) < reach]
     moves = Moves(model.posterior, room=count + len(close))

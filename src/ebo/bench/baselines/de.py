@@ -34,8 +34,8 @@ class DifferentialEvolution(Baseline):
         self._solver: _Solver | None = None
         self._trials = np.empty((0, self.dims))  # (P, F) the generation
         self._loss = np.empty(0)  # (P,) of each, as far as told
-        self._given = self._told = self._beyond = 0  # of the generation, and asked for besides
-        self._member: dict[int, int] = {}  # by number, which of the generation
+        self._given = self._beyond = 0  # of the generation, and asked for besides
+        self._member: dict[int, int] = {}  # by number, which of the generation; not told yet
 
     @property
     def portion(self) -> int | None:
@@ -74,7 +74,7 @@ class DifferentialEvolution(Baseline):
         self._solver.tell(loss)
         self._trials = self._solver.trials()
         self._loss = np.full(len(self._trials), np.inf)
-        self._given = self._told = self._beyond = 0
+        self._given = self._beyond = 0
         self._member.clear()
 
     def _learn(self, T: Floats, u: Floats, numbers: NDArray[np.int64]) -> None:
@@ -83,9 +83,8 @@ class DifferentialEvolution(Baseline):
         for value, number in zip(u.tolist(), numbers.tolist(), strict=True):
             member = self._member.pop(number, None)
             if member is not None:
-                self._told += 1
                 self._loss[member] = -value if np.isfinite(value) else np.inf
-        if self._told and self._told == len(self._trials):
+        if self._solver is not None and self._given == len(self._trials) and not self._member:
             self._next(self._loss)
 
 
