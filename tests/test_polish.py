@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import Goal
 from ebo.learn import Data, Structure, condition
-from ebo.polish import KNOWN, LEAST, NEAREST, SHORTEST, polish
+from ebo.polish import KNOWN, LEAST, MANY, NEAREST, SHORTEST, SHRINK, polish
 from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
@@ -84,7 +84,10 @@ def steps(about: Known, P: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.01])
-def test_steps_are_as_long_as_the_nearest_observations_are_far(spread: float) -> None:
+def test_first_steps_are_as_long_as_the_nearest_observations_are_far(
+    monkeypatch: pytest.MonkeyPatch, spread: float
+) -> None:
+    monkeypatch.setattr("ebo.polish.ROUNDS", 1)
     hill = known(spread=spread)
     reach = np.sort(steps(hill, hill.data.T))[NEAREST]
     length = steps(hill, hill.polish(200))
@@ -95,13 +98,31 @@ def test_steps_are_as_long_as_the_nearest_observations_are_far(spread: float) ->
     assert 0.35 < short < 0.65
 
 
+def test_further_rounds_find_better_points_and_stay_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a ridge that is seen well, across all axes: hardly any straight step is along it."""
+    along = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0]) / np.sqrt(DIMS)
+
+    def height(T: Floats) -> Floats:
+        off = (T - SUMMIT) - np.outer((T - SUMMIT) @ along, along)
+        return np.asarray(T @ along - 200.0 * np.sum(off**2, axis=1))
+
+    hill = known(n=200, leaf_size=100)
+    hill = replace(hill, data=replace(hill.data, u=height(hill.data.T)))
+    reach = np.sort(steps(hill, hill.data.T))[NEAREST]
+    many = hill.polish(60)
+    assert steps(hill, many).max() <= reach / (1.0 - SHRINK)
+    monkeypatch.setattr("ebo.polish.ROUNDS", 1)
+    gains = [np.quantile(height(P) - hill.data.u.max(), 0.5) for P in (many, hill.polish(60))]
+    assert gains[0] > gains[1] + 0.01
+
+
 def test_steps_that_failed_make_the_next_ones_shorter() -> None:
     hill = known()
     failed = hill.best + 0.01 / np.sqrt(DIMS) * np.random.default_rng(1).uniform(
         -1.0, 1.0, (NEAREST, DIMS)
     )
     before, after = (steps(each, each.polish(50)).max() for each in (hill, hill.with_more(failed)))
-    assert after < 0.01
+    assert after < 0.01 / (1.0 - SHRINK)
     assert before > 0.03
 
 
@@ -112,6 +133,12 @@ def test_none_before_the_hill_is_known_nor_after_it_is_as_sharp_as_can_be() -> N
     assert len(known(leaf_size=31).with_more(np.tile(SUMMIT, (2, 1))).polish(100)) > 0
     assert len(known(spread=LEAST / 100).polish(100)) == 0
     assert len(known(n=NEAREST, leaf_size=1).polish(100)) == 0
+
+
+def test_a_hill_of_few_dimensions_is_known_sooner() -> None:
+    enough = MANY * KNOWN * DIMS
+    assert len(known(n=enough, leaf_size=500).polish(100)) > 0
+    assert len(known(n=enough - 1, leaf_size=500).polish(100)) == 0
 
 
 @pytest.mark.parametrize(("share", "low", "high"), [(0.95, 90, 91), (0.6, 20, 21), (0.5, 0, 0)])

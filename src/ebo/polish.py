@@ -8,12 +8,15 @@ fail are soon the nearest themselves, and the next ones shorter; one that succee
 before at some distance again. Nothing has to be remembered, and in the end, when steps are too
 short to matter, it costs nothing.
 
+Where a step leads is for the model to say: the best of some in all directions, and then of shorter
+ones from there, again and again. In a narrow valley hardly any straight step is a good one.
+
 =========  ===========  ======================================================================
 name       shape        meaning
 =========  ===========  ======================================================================
 T, u       (n, F), (n)  all observations, in the unit cube, and their standardised values
 x          (F,)         the best of them
-P          (S, F)       tries, all as far from x as each other
+P          (S, F)       tries: in a first round all as far from x as each other
 =========  ===========  ======================================================================
 """
 
@@ -33,9 +36,10 @@ Bools = NDArray[np.bool_]
 NEAREST = 20  # observations that say how long steps are
 SHORTEST = 0.1  # step over the longest
 LEAST = 1e-3  # longest step worth a point
-TRIES = 200  # for a point
+ROUNDS, TRIES = 8, 100  # for a point
+SHRINK = 0.6  # a round's step over that of the round before
 KNOWN = 8  # observations of the model for each dimension
-MANY = 2.0  # leaves full of observations must be on the hill
+MANY = 2  # times as many observations must be on the hill
 
 
 def polish(
@@ -55,10 +59,10 @@ def polish(
     share = 0.0 if smooth is None else settings.polish * smooth.lead
     count = int(share * n + rng.random())
     x = data.T[data.u.argmax()]
-    reach = _reach(x, data.T, MANY * settings.leaf_size) if count else 0.0
+    known = max(NEAREST + 1, min(KNOWN * len(x), settings.leaf_size))
+    reach = _reach(x, data.T, MANY * known) if count else 0.0
     if reach < LEAST:
         return np.empty((0, len(x)))
-    known = max(NEAREST + 1, min(KNOWN * len(x), settings.leaf_size))
     model = condition(data, data.around_the_best[:known], structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
     close = pending[np.linalg.norm(pending - x, axis=1) < reach]
@@ -67,21 +71,25 @@ def polish(
         moves.add(other, moves.whitened(other))
     found = []
     for _ in range(count):
-        P = snap(_around(x, reach * SHORTEST ** rng.random(), data.categorical, rng))
-        mean, sd, whitened = moves.whole(P)
-        chosen = int(aim.worth(mean, sd).argmax())
-        found.append(P[chosen])
-        moves.add(P[chosen], whitened[chosen])
+        point, length = x, reach * SHORTEST ** rng.random()
+        P = np.empty((0, len(x)))  # the point as it stands; x itself is no try
+        for _ in range(ROUNDS):
+            P = np.concatenate([P, snap(_around(point, length, data.categorical, rng))])
+            mean, sd, whitened = moves.whole(P)
+            chosen = int(aim.worth(mean, sd).argmax())
+            point, P, length = P[chosen], P[chosen : chosen + 1], SHRINK * length
+        found.append(point)
+        moves.add(point, whitened[chosen])
     return np.array(found)
 
 
-def _reach(x: Floats, T: Floats, many: float) -> float:
+def _reach(x: Floats, T: Floats, many: int) -> float:
     """The longest step: how far the nearest observations are, if there are many on the hill.
 
     A hill is half as wide as random points are far from each other.
     """
     distance = np.linalg.norm(T - x, axis=1)
-    if np.count_nonzero(distance < 0.5 * np.sqrt(len(x) / 6.0)) < max(many, NEAREST + 1):
+    if np.count_nonzero(distance < 0.5 * np.sqrt(len(x) / 6.0)) < many:
         return 0.0
     return float(np.partition(distance, NEAREST)[NEAREST])
 
