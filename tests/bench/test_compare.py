@@ -374,6 +374,29 @@ def test_figures_name_every_method_the_best_first(tmp_path: Path) -> None:
         assert shown == [*order, "upper"]
 
 
+@pytest.mark.parametrize(
+    ("maximum", "end", "by_logarithms"),
+    [(2.0, 1.5, False), (2.0, 1.999, True), (2.0, 2.0, True), (2.0, 2.1, True), (None, 2.0, False)],
+)
+def test_ends_that_a_plain_scale_would_hide_are_shown_by_logarithms(
+    maximum: float | None, end: float, by_logarithms: bool
+) -> None:
+    curve = [-8.0, 1.0, end]
+    row = {"curve": {"mean": curve, "low": [-9.0, 0.0, end], "high": curve}, "best": {"100": end}}
+    problem = {"maximum": maximum, "initial": 10, "methods": {"one": row, "two": row}}
+    (axes,) = figure("any", problem, {"batches": 2, "batch_size": 5, "seeds": 2}).axes
+    shown = np.asarray(axes.lines[0].get_ydata(), dtype=np.float64)
+    assert axes.get_yscale() == ("log" if by_logarithms else "linear")
+    if by_logarithms:
+        assert maximum is not None
+        np.testing.assert_allclose(shown, [10.0, 1.0, max(2.0 - end, 1e-5)])
+        low, high = axes.get_ylim()
+        assert low > high  # up is better
+        assert "below 2" in axes.get_ylabel()
+    else:
+        np.testing.assert_array_equal(shown, curve)
+
+
 def command() -> typer.Typer:
     app = typer.Typer()
     app.callback()(lambda: None)
