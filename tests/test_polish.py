@@ -116,13 +116,17 @@ def test_further_rounds_find_better_points_and_stay_close(monkeypatch: pytest.Mo
     assert gains[0] > gains[1] + 0.01
 
 
-def test_steps_that_failed_make_the_next_ones_shorter() -> None:
+@pytest.mark.parametrize(("rounds", "longest"), [(1, 0.01), (8, 0.01 / (1.0 - SHRINK))])
+def test_steps_that_failed_make_the_next_ones_shorter(
+    monkeypatch: pytest.MonkeyPatch, rounds: int, longest: float
+) -> None:
+    monkeypatch.setattr("ebo.polish.ROUNDS", rounds)
     hill = known()
     failed = hill.best + 0.01 / np.sqrt(DIMS) * np.random.default_rng(1).uniform(
         -1.0, 1.0, (NEAREST, DIMS)
     )
     before, after = (steps(each, each.polish(50)).max() for each in (hill, hill.with_more(failed)))
-    assert after < 0.01 / (1.0 - SHRINK)
+    assert after < longest
     assert before > 0.03
 
 
@@ -198,6 +202,18 @@ def test_pending_points_count_as_observed() -> None:
     assert not np.array_equal(hill.polish(40, pending=first), first)
     far = np.clip(first + 0.9 * np.sign(0.5 - first), 0.0, 1.0)  # these say nothing
     np.testing.assert_array_equal(hill.polish(40, pending=far), first)
+
+
+def test_pending_points_count_as_far_as_rounds_lead() -> None:
+    """Which is further than the first step."""
+    hill = known()
+    first = hill.polish(40)
+    reach = np.sort(steps(hill, hill.data.T))[NEAREST]
+    away = np.random.default_rng(3).standard_normal((40, DIMS))
+    away /= np.linalg.norm(away, axis=1, keepdims=True)
+    assert not np.array_equal(hill.polish(40, pending=hill.best + 1.5 * reach * away), first)
+    beyond = hill.best + 1.01 * reach / (1.0 - SHRINK) * away
+    np.testing.assert_array_equal(hill.polish(40, pending=beyond), first)
 
 
 def test_labels_stay_and_whole_numbers_are_whole() -> None:

@@ -65,7 +65,8 @@ def polish(
         return np.empty((0, len(x)))
     model = condition(data, data.around_the_best[:known], structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
-    close = pending[np.linalg.norm(pending - x, axis=1) < reach]
+    farthest = reach / (1.0 - SHRINK)  # where all rounds lead the same way
+    close = pending[np.linalg.norm(pending - x, axis=1) < farthest]
     moves = Moves(model.posterior, room=count + len(close))
     for other in close:
         moves.add(other, moves.whitened(other))
