@@ -126,6 +126,16 @@ def test_the_claim_is_of_the_farthest(ends: list[float | None], holds: bool, fou
     assert claim.found.endswith(found)
 
 
+def test_numbers_that_the_paper_has_not_are_claimed_by_themselves() -> None:
+    own = "ebo+probes=10.0"
+    usual: list[float | None] = [1.0, 3.0]
+    for off, holds in ((0.0, [True, True]), (3.0, [True, False])):
+        result = made_up({"add10": {"ebo": usual, HALF: usual, own: [1.0 + off, 3.0 + off]}})
+        claims = robustness.claims(result)
+        assert [claim.holds for claim in claims] == holds
+        assert [claim.text.rpartition(" ")[2] for claim in claims] == ["leaf_size", "probes"]
+
+
 def test_the_claim_where_the_default_failed() -> None:
     (claim,) = robustness.claims(made_up({"add10": {"ebo": [1.0, None], HALF: [1.0, 2.0]}}))
     assert (claim.holds, claim.found) == (False, "ebo failed on add10")

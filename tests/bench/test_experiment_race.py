@@ -41,8 +41,18 @@ def test_rover_says_nothing_of_cem_alone() -> None:
     assert claims == {
         "ebo-paper above bo-svi (median)": True,
         "ebo-paper above bo-add-svi (median)": False,
-        "the default preset above all others (mean)": True,
+        "the default preset above all others that learn batch by batch (mean)": True,
     }
+
+
+def test_cma_told_every_generation_stands_by_itself() -> None:
+    ends = {"ebo": [3.0], "ebo-paper": [1.0], "cem": [2.0], "cma-batch": [1.5], "cma": [3.5]}
+    assert list(told(rover, made_up("rover60", ends)).items()) == [
+        ("the default preset above all others that learn batch by batch (mean)", True),
+        ("the default preset above cma, told by generations (mean)", False),
+    ]
+    ends |= {"cma-batch": [3.1], "cma": [2.5]}
+    assert list(told(rover, made_up("rover60", ends)).values()) == [False, True]
 
 
 def test_a_method_that_failed_bears_nothing_out() -> None:

@@ -16,7 +16,7 @@ from ebo.bench.experiments.race import claims as race_claims
 
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 
-METHODS = ("ebo", "ebo-paper-push", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma")
+METHODS = ("ebo", "ebo-paper-push", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma-batch", "cma")
 SCALES = {
     "smoke": Race("push14", ("ebo", "ebo-paper-push", "cem"), 1, 150, 2, 20),
     "small": Race("push14", METHODS, 2, 1_000, 12, 100),

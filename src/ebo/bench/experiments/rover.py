@@ -14,7 +14,7 @@ from ebo.bench.experiments.race import claims as race_claims
 
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 
-METHODS = ("ebo", "ebo-paper", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma")
+METHODS = ("ebo", "ebo-paper", "cem", "bo-svi", "bo-add-svi", "turbo-1", "cma-batch", "cma")
 SCALES = {
     "smoke": Race("rover60", ("ebo", "ebo-paper", "cem"), 1, 150, 2, 20),
     "small": Race("rover60", METHODS, 2, 2_000, 4, 500),
