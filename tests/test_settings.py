@@ -20,7 +20,6 @@ WHOLE = (
     "learn_from",
     "block_samples",
     "passes",
-    "climb_size",
 )
 SWITCHES = ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank")
 SHARES = ("overlap", "apart", "crossed", "leaping", "polish")

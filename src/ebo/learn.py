@@ -164,36 +164,23 @@ def learn(
             learned = learn_pooled(data, structure, rng, threads)
         else:
             learned = structure or _simplest(settings, data.T.shape[1])
-        return condition_leaves(data, leaves, wanted, learned, rng, seeds, map), learned
+        believed = _believed(learned, rng)
+
+        def conditioned(j: int) -> LeafModel:
+            rows, rng = leaves[j].rows, np.random.default_rng(seeds[j])
+            if believed.smooth is not None:
+                rows = _with_nearest(data, rows)
+            elif settings.pooled:
+                rows = _with_some_of_the_best(data, rows, learned.additive_lead, rng)
+            return condition(data, rows, believed, rng)
+
+        return dict(zip(wanted, map(conditioned, wanted), strict=True)), learned
 
     def chained(j: int) -> tuple[LeafModel, State]:
         return learn_leaf(data, leaves[j], structure, np.random.default_rng(seeds[j]))
 
     results = list(map(chained, range(len(leaves))))
     return {j: results[j][0] for j in wanted}, synchronise(results, settings)
-
-
-def condition_leaves(
-    data: Data,
-    leaves: Sequence[Leaf],
-    wanted: Sequence[int],
-    structure: Structure,
-    rng: np.random.Generator,
-    seeds: Sequence[np.random.SeedSequence],
-    map: Map,
-) -> dict[int, LeafModel]:
-    """Models of leaves by one structure, by number; whether it has a smooth part is for chance."""
-    believed = _believed(structure, rng)
-
-    def conditioned(j: int) -> LeafModel:
-        rows, rng = leaves[j].rows, np.random.default_rng(seeds[j])
-        if believed.smooth is not None:
-            rows = _with_nearest(data, rows)
-        elif data.settings.pooled:
-            rows = _with_some_of_the_best(data, rows, structure.additive_lead, rng)
-        return condition(data, rows, believed, rng)
-
-    return dict(zip(wanted, map(conditioned, wanted), strict=True))
 
 
 def learn_pooled(

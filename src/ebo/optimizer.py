@@ -21,19 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ebo.acquisition import Goal, gumbel_maxima
-from ebo.batch import apportion, budget, budget_by_rank, select
+from ebo.batch import budget, budget_by_rank, select
 from ebo.checks import check_count
-from ebo.hills import Hill, find_hills
-from ebo.learn import (
-    MANY,
-    Data,
-    LeafModel,
-    Structure,
-    condition_leaves,
-    learn,
-    learn_smooth,
-    limit_of,
-)
+from ebo.learn import MANY, Data, LeafModel, Structure, learn, limit_of
 from ebo.observations import Observations, sign_of
 from ebo.outcome import Outcome
 from ebo.partition import Leaf, mondrian, refill
@@ -44,7 +34,6 @@ from ebo.settings import Settings
 from ebo.space import Space
 from ebo.tilegp.kernel import members
 from ebo.tilegp.leaves import Map
-from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -221,17 +210,17 @@ class Optimizer:
         return X
 
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
-        """One iteration of Alg. 1, up to the evaluations; of a large batch, for each hill."""
-        space = self.space
+        """One iteration of Alg. 1, up to the evaluations."""
+        settings, space, clock = self.settings, self.space, _Clock()
         cutting, learning, conditioning, searching, completing, besides = stream.spawn(6)
         T, u, outcome = self._data.standardised()
         pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
-            work = _Work(T, u, outcome, map_leaves, _Clock())
-            hills = self._hills(work, n)
-            share = 1.0 / np.arange(1, len(hills) + 2)
-            leaves, paid = self._cut(work, int(apportion(share, n)[0]), cutting)
-            data = self._learnable(work)
+            leaves = self._partition(T, np.random.default_rng(cutting))
+            total = int(np.ceil(settings.candidates * n))
+            paid = self._budget(leaves, u, total)
+            clock.stop("partition")
+            data = Data(T, np.maximum(u, HOPELESS), space.categorical, settings)
             models, structure = learn(
                 data,
                 leaves,
@@ -241,122 +230,37 @@ class Optimizer:
                 map=map_leaves,
                 threads=self._workers,
             )
-            work.clock.stop("learn")
+            clock.stop("learn")
             goal = self._goal(list(models.values()), u, outcome)
-            found = self._search(work, leaves, paid, models, goal, pending, searching)
+            most = PIECE if settings.greedy else total  # the paper's heuristic is of a whole leaf
+            if settings.greedy and len(u) <= settings.leaf_size:  # small: time to think twice
+                settings = replace(settings, passes=2 * settings.passes)
+            pieces = [(j, count) for j in models for count in _pieces(int(paid[j]), most)]
+            seeds = searching.spawn(len(pieces))
+
+            def search(i: int) -> Candidates:
+                (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
+                leaf, rows = leaves[j], leaves[j].rows
+                local = Local(models[j], leaf, T[rows], u[rows], goal, settings, space.snap, rng)
+                return propose(local, count, pending)
+
+            found = list(map_leaves(search, range(len(pieces))))
             rng = np.random.default_rng(besides)
             if all(model.posterior.smooth is None for model in models.values()):
                 others, structure = self._probe(n, T, u, pending, structure, rng)
             else:
                 others = space.from_unit(polish(data, structure, goal, n, pending, space.snap, rng))
                 others = others[self._data.new(others)]
-            work.clock.stop("search")
+            clock.stop("search")
             pending = np.concatenate([pending, space.to_unit(others)])
-            counts = apportion(share, n - len(others))[1:].tolist()
-            for (hill, smooth), count in zip(hills, counts, strict=True):
-                known = replace(structure, smooth=smooth)
-                X = self._climb(hill, count, work, known, pending, stream)
-                others = np.concatenate([others, X])
-                pending = np.concatenate([pending, space.to_unit(X)])
-            # The highest hill has its share, and what others have no candidates for.
             X = self._filter(found, n - len(others), structure, pending)
             X = np.concatenate([X, others])
         X = self._data.complete(X, n, np.random.default_rng(completing))
-        work.clock.stop("filter")
-        self.history.append(self._told(goal, outcome, len(leaves), structure, work.clock))
+        clock.stop("filter")
+        self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
         self._state = State(self._state.asked + 1, structure, self._kept(leaves))
         self._leaves = leaves
         return X
-
-    def _hills(self, work: _Work, n: int) -> list[tuple[Hill, Smooth]]:
-        """Other hills that share a batch with the highest, and the smooth part on each.
-
-        They are climbed apart where most of the function is smooth. Where it is additive, what is
-        good on one hill is good on others, and all are climbed at once.
-        """
-        settings, structure = self.settings, self._state.structure
-        most = n // settings.climb_size
-        if structure is None or structure.smooth is None or most < 2:
-            return []
-        hills = find_hills(work.T, work.u, most, settings.leaf_size)[1:]
-
-        def smooth(hill: Hill) -> Smooth:
-            data = self._learnable(work.there(hill.rows))
-            return learn_smooth(data, structure.z, structure.density, structure.smooth)
-
-        parts = list(work.map(smooth, hills))
-        work.clock.stop("learn")
-        return [(hill, part) for hill, part in zip(hills, parts, strict=True) if part.lead > 0.0]
-
-    def _climb(
-        self,
-        hill: Hill,
-        n: int,
-        work: _Work,
-        structure: Structure,
-        pending: Floats,
-        stream: np.random.SeedSequence,
-    ) -> Floats:
-        """Points of another hill for the batch: the same iteration, with what is known there."""
-        if n == 0:
-            return np.empty((0, self.space.dims))
-        cutting, learning, conditioning, searching = stream.spawn(4)
-        work = work.there(hill.rows)
-        leaves, paid = self._cut(work, n, cutting)
-        models = condition_leaves(
-            self._learnable(work),
-            leaves,
-            np.flatnonzero(paid).tolist(),
-            structure,
-            np.random.default_rng(learning),
-            conditioning.spawn(len(leaves)),
-            work.map,
-        )
-        work.clock.stop("learn")
-        goal = self._goal(list(models.values()), work.u, work.outcome)
-        found = self._search(work, leaves, paid, models, goal, pending, searching)
-        found = [candidates.where(hill.holds(candidates.P)) for candidates in found]
-        work.clock.stop("search")
-        X = self._filter(found, n, structure, pending)
-        work.clock.stop("filter")
-        return X
-
-    def _learnable(self, work: _Work) -> Data:
-        """Observations as models see them."""
-        return Data(work.T, np.maximum(work.u, HOPELESS), self.space.categorical, self.settings)
-
-    def _cut(self, work: _Work, n: int, stream: np.random.SeedSequence) -> tuple[list[Leaf], Ints]:
-        """Leaves, and how many candidates each proposes for n points of the batch."""
-        leaves = self._partition(work.T, np.random.default_rng(stream))
-        paid = self._budget(leaves, work.u, int(np.ceil(self.settings.candidates * n)))
-        work.clock.stop("partition")
-        return leaves, paid
-
-    def _search(
-        self,
-        work: _Work,
-        leaves: Sequence[Leaf],
-        paid: Ints,
-        models: dict[int, LeafModel],
-        goal: Goal,
-        pending: Floats,
-        stream: np.random.SeedSequence,
-    ) -> list[Candidates]:
-        """The candidates that leaves propose, those of a leaf in pieces."""
-        T, u, settings, snap = work.T, work.u, self.settings, self.space.snap
-        most = PIECE if settings.greedy else int(paid.sum())  # the paper's is of a whole leaf
-        if settings.greedy and len(u) <= settings.leaf_size:  # small: time to think twice
-            settings = replace(settings, passes=2 * settings.passes)
-        pieces = [(j, count) for j in models for count in _pieces(int(paid[j]), most)]
-        seeds = stream.spawn(len(pieces))
-
-        def search(i: int) -> Candidates:
-            (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
-            leaf, rows = leaves[j], leaves[j].rows
-            local = Local(models[j], leaf, T[rows], u[rows], goal, settings, snap, rng)
-            return propose(local, count, pending)
-
-        return list(work.map(search, range(len(pieces))))
 
     def _partition(self, T: Floats, rng: np.random.Generator) -> list[Leaf]:
         """A new random partition, or the one that was drawn first."""
@@ -446,23 +350,8 @@ class Optimizer:
         )
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What an iteration works with: observations, standardised by `outcome`, and helpers."""
-
-    T: Floats
-    u: Floats
-    outcome: Outcome
-    map: Map
-    clock: _Clock
-
-    def there(self, rows: Ints) -> _Work:
-        """The same with some of the observations."""
-        return replace(self, T=self.T[rows], u=self.u[rows])
-
-
 class _Clock:
-    """Seconds by stage, of all times that it came."""
+    """Seconds by stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -470,7 +359,7 @@ class _Clock:
 
     def stop(self, stage: str) -> None:
         now = time.perf_counter()
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self.seconds[stage] = now - self._last
         self._last = now
 
 

@@ -43,10 +43,6 @@ class Candidates:
     P: Floats
     value: Floats
 
-    def where(self, mask: NDArray[np.bool_]) -> Candidates:
-        """Those that a mask has."""
-        return Candidates(self.P[mask], self.value[mask])
-
 
 @dataclass(frozen=True)
 class Local:

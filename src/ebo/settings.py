@@ -59,8 +59,6 @@ class Settings:
             observations: so many where all is smooth, none where half is additive; where `greedy`.
         polish: most of the batch, a share, that goes to where the best observation is, once much
             is known there: so many where all is smooth, none where half is additive; where pooled.
-        climb_size: points of a batch for each climb. A larger batch is shared by several, from
-            hills apart, the higher ones more; where most of the function is smooth.
         candidates: how many times the batch size all leaves together propose.
         pay_by_rank: leaves propose in number by the rank of their best value, few leaves most; or
             by their volume and best value, as in the appendix.
@@ -95,7 +93,6 @@ class Settings:
     crossed: float = 0.2
     leaping: float = 0.5
     polish: float = 0.3
-    climb_size: int = 100
     candidates: float = 2.0
     pay_by_rank: bool = True
 
@@ -130,7 +127,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole = "max_leaves", "leaf_size", "layers", "block_size", "learn_from"
-        for name in (*whole, "block_samples", "passes", "climb_size"):
+        for name in (*whole, "block_samples", "passes"):
             check_count(name, getattr(self, name), 1)
         check_count("sweeps", self.sweeps, 0)
         for name in ("fixed_partition", "per_layer", "pooled", "smooth", "greedy", "pay_by_rank"):

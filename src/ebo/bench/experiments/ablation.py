@@ -32,7 +32,7 @@ PROBLEMS = ("rover60", "push14", "add50")
 SCALES = {
     "smoke": Scale(("add10", "hartmann6"), SMOOTH, 1, 40, 2, 20),
     "small": Scale(PROBLEMS, CHANGES, 1, 1_000, 3, 100),
-    "paper": Scale(PROBLEMS, CHANGES, 3, None, 40, 100),
+    "paper": Scale(PROBLEMS, CHANGES, 3, None, 10, 100),
 }
 
 

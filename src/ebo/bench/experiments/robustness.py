@@ -46,7 +46,7 @@ HALF_A_LEAF = dict(list(CHANGES.items())[:1])
 SCALES = {
     "smoke": Scale(("add10",), HALF_A_LEAF, 2, 40, 2, 20),
     "small": Scale(("push14", "add50"), CHANGES, 1, 1_000, 3, 100),
-    "paper": Scale(("rover60", "push14", "add50"), CHANGES, 5, None, 40, 100),
+    "paper": Scale(("rover60", "push14", "add50"), CHANGES, 5, None, 10, 100),
 }
 
 
