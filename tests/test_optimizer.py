@@ -753,3 +753,20 @@ def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch
         optimizer.tell(X, X.sum(axis=1))
         optimizer.ask(4)
         assert set(seen) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("preset", "n", "size"),
+    [
+        (Settings, 10, 20),
+        (Settings, 15, 30),
+        (Settings, 100, 40),
+        (Settings.paper, 100, 20),
+    ],
+)
+def test_leaves_hold_two_batches_up_to_twice_their_size(preset: Any, n: int, size: int) -> None:
+    optimizer = started(n=400, settings=preset(leaf_size=20, block_samples=10))
+    optimizer.ask(n)
+    rows = [len(leaf.rows) for leaf in optimizer.leaves]
+    assert max(rows) <= size
+    assert max(rows) > size - 8  # some leaf of many is nearly full

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import Goal
 from ebo.learn import Data, Structure, condition
-from ebo.polish import KNOWN, LEAST, MANY, NEAREST, SHORTEST, SHRINK, polish
+from ebo.polish import KNOWN, LEAST, MANY, NEAREST, SHORTEST, SHRINK, TURNS, polish
 from ebo.tilegp.smooth import Smooth
 
 Floats = NDArray[np.float64]
@@ -214,6 +214,37 @@ def test_pending_points_count_as_far_as_rounds_lead() -> None:
     assert not np.array_equal(hill.polish(40, pending=hill.best + 1.5 * reach * away), first)
     beyond = hill.best + 1.01 * reach / (1.0 - SHRINK) * away
     np.testing.assert_array_equal(hill.polish(40, pending=beyond), first)
+
+
+def exhausted(about: Known, x: Floats) -> Known:
+    """The same after so many steps from x have failed that all others would be too short."""
+    rng = np.random.default_rng(7)
+    return about.with_more(x + 0.1 * LEAST * rng.uniform(-1.0, 1.0, (NEAREST + 1, DIMS)))
+
+
+def test_where_steps_are_too_short_the_next_best_observation_has_its_turn() -> None:
+    """The best one may be so by luck of the noise."""
+    hill = known()
+    first, second, third = hill.data.T[np.argsort(-hill.data.u)[:3]]
+    for x in (first, second):
+        hill = exhausted(hill, x)
+    P = hill.polish(60)
+    reach = np.sort(np.linalg.norm(hill.data.T - third, axis=1))[NEAREST]
+    assert len(P) > 0
+    assert np.linalg.norm(P - third, axis=1).max() <= reach / (1.0 - SHRINK)
+    assert np.linalg.norm(P - third, axis=1).mean() < 0.5 * steps(hill, P).mean()
+
+
+def test_observations_next_to_one_that_is_done_are_done_with_it() -> None:
+    """However many they are, and though their own nearest are as close."""
+    hill = known(leaf_size=60)
+    x = hill.best
+    twins = x + 0.1 * LEAST * np.random.default_rng(8).uniform(-1.0, 1.0, (3 * TURNS, DIMS))
+    data = hill.data
+    u = np.append(data.u, np.full(len(twins), data.u.max()))
+    hill = replace(hill, data=replace(data, T=np.concatenate([data.T, twins]), u=u))
+    assert len(hill.polish(60)) > 0
+    assert steps(hill, hill.polish(60)).min() > LEAST
 
 
 def test_labels_stay_and_whole_numbers_are_whole() -> None:

@@ -211,12 +211,12 @@ class Optimizer:
 
     def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
-        settings, space, clock = self.settings, self.space, _Clock()
+        settings, space, clock = _for_batches_of(n, self.settings), self.space, _Clock()
         cutting, learning, conditioning, searching, completing, besides = stream.spawn(6)
         T, u, outcome = self._data.standardised()
         pending = space.to_unit(self._data.pending)
         with threadpool_limits(1), _pool(self._workers) as map_leaves:
-            leaves = self._partition(T, np.random.default_rng(cutting))
+            leaves = self._partition(T, settings.leaf_size, np.random.default_rng(cutting))
             total = int(np.ceil(settings.candidates * n))
             paid = self._budget(leaves, u, total)
             clock.stop("partition")
@@ -262,7 +262,7 @@ class Optimizer:
         self._leaves = leaves
         return X
 
-    def _partition(self, T: Floats, rng: np.random.Generator) -> list[Leaf]:
+    def _partition(self, T: Floats, leaf_size: int, rng: np.random.Generator) -> list[Leaf]:
         """A new random partition, or the one that was drawn first."""
         settings = self.settings
         if self._state.leaves is not None:
@@ -270,7 +270,7 @@ class Optimizer:
         return mondrian(
             T,
             max_leaves=settings.max_leaves,
-            leaf_size=settings.leaf_size,
+            leaf_size=leaf_size,
             rng=rng,
             overlap=settings.overlap,
         )
@@ -361,6 +361,17 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[stage] = now - self._last
         self._last = now
+
+
+def _for_batches_of(n: int, settings: Settings) -> Settings:
+    """The settings with leaves of two batches, where pooled, but twice as large as wanted at most.
+
+    A model that knows no more than the last batch forgets the batch before.
+    """
+    if not settings.pooled:
+        return settings
+    size = settings.leaf_size
+    return replace(settings, leaf_size=min(max(size, 2 * n), 2 * size))
 
 
 def _pieces(count: int, most: int) -> list[int]:

@@ -5,8 +5,8 @@ is little left, in steps far shorter than its own. So once the summit is well kn
 batch is spent there, with a model of its own: of the observations nearest to the best, in their
 scale. How long its steps are, the observations say: up to as far as the nearest of them. Steps that
 fail are soon the nearest themselves, and the next ones shorter; one that succeeds has what failed
-before at some distance again. Nothing has to be remembered, and in the end, when steps are too
-short to matter, it costs nothing.
+before at some distance again. Nothing has to be remembered. Where steps are too short to matter,
+the next best observation has its turn: the best may be so by luck of the noise, or stand at a wall.
 
 Where a step leads is for the model to say: the best of some in all directions, and then of shorter
 ones from there, again and again. In a narrow valley hardly any straight step is a good one.
@@ -15,7 +15,7 @@ ones from there, again and again. In a narrow valley hardly any straight step is
 name       shape        meaning
 =========  ===========  ======================================================================
 T, u       (n, F), (n)  all observations, in the unit cube, and their standardised values
-x          (F,)         the best of them
+x          (F,)         the best of them with steps left to try
 P          (S, F)       tries: in a first round all as far from x as each other
 =========  ===========  ======================================================================
 """
@@ -40,6 +40,7 @@ ROUNDS, TRIES = 8, 100  # for a point
 SHRINK = 0.6  # a round's step over that of the round before
 KNOWN = 8  # observations of the model for each dimension
 MANY = 2  # times as many observations must be on the hill
+TURNS = 20  # observations that are looked at for steps left to try
 
 
 def polish(
@@ -51,19 +52,21 @@ def polish(
     snap: Snap,
     rng: np.random.Generator,
 ) -> Floats:
-    """Points around the best observation, for a share of a batch of n; or none.
+    """Points around the best observation with steps left to try, for a share of n; or none.
 
     There are none before the hill is known: a sharp summit halfway up would hold up the climb.
     """
     settings, smooth = data.settings, structure.smooth
     share = 0.0 if smooth is None else settings.polish * smooth.lead
     count = int(share * n + rng.random())
-    x = data.T[data.u.argmax()]
-    known = max(NEAREST + 1, min(KNOWN * len(x), settings.leaf_size))
-    reach = _reach(x, data.T, MANY * known) if count else 0.0
-    if reach < LEAST:
-        return np.empty((0, len(x)))
-    model = condition(data, data.around_the_best[:known], structure, rng)
+    dims = data.T.shape[1]
+    known = max(NEAREST + 1, min(KNOWN * dims, settings.leaf_size))
+    hill = _unfinished(data, MANY * known) if count else None
+    if hill is None:
+        return np.empty((0, dims))
+    x, reach, distance = hill
+    nearest = np.argsort(distance, kind="stable")[:known]
+    model = condition(data, nearest, structure, rng)
     aim = goal.in_core("ei", model.mean, model.scale)
     farthest = reach / (1.0 - SHRINK)  # where all rounds lead the same way
     close = pending[np.linalg.norm(pending - x, axis=1) < farthest]
@@ -84,15 +87,27 @@ def polish(
     return np.array(found)
 
 
-def _reach(x: Floats, T: Floats, many: int) -> float:
-    """The longest step: how far the nearest observations are, if there are many on the hill.
+def _unfinished(data: Data, many: int) -> tuple[Floats, float, Floats] | None:
+    """The best observation with steps left to try, the longest step, and how far all others are.
 
-    A hill is half as wide as random points are far from each other.
+    None before there are many observations on the best one's hill, which is half as wide as random
+    points are far from each other. Steps are as long as the nearest observations are far.
     """
-    distance = np.linalg.norm(T - x, axis=1)
-    if np.count_nonzero(distance < 0.5 * np.sqrt(len(x) / 6.0)) < many:
-        return 0.0
-    return float(np.partition(distance, NEAREST)[NEAREST])
+    from scipy.spatial.distance import cdist  # slow to import
+
+    rows, T, width = data.best, data.T, 0.5 * np.sqrt(data.T.shape[1] / 6.0)
+    for turn in range(TURNS):
+        x = T[rows[0]]
+        distance = cdist(x[None, :], T)[0]
+        if turn == 0 and np.count_nonzero(distance < width) < many:
+            return None
+        reach = float(np.partition(distance, NEAREST)[NEAREST])
+        if reach >= LEAST:
+            return x, reach, distance
+        rows = rows[distance[rows] >= LEAST]
+        if not len(rows):
+            return None
+    return None
 
 
 def _around(x: Floats, length: float, categorical: Bools, rng: np.random.Generator) -> Floats:

@@ -21,6 +21,7 @@ class Settings:
         leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum;
             but where pooled, a model knows of others outside if need be: of the nearest, so many in
             all, with a smooth part; without, of some of the best, fewer if half is not additive.
+            Where pooled, for batches of more than S / 2 it is two batches, up to 2 S.
         overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
         fixed_partition: draw one partition and keep it (the paper's baseline PBO).
     Model (Alg. 2):
