@@ -52,8 +52,13 @@ class Ponders(Random):
         return super().ask(n)
 
 
-def test_an_interruption_does_not_wait_for_what_is_being_done(tmp_path: Path) -> None:
-    """A signal to the command alone, as a supervisor sends it."""
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)]
+)
+def test_an_end_does_not_wait_for_what_is_being_done(
+    tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
+    """A signal to the command alone, as a supervisor sends it; killed, it can tell nobody."""
     begun = tmp_path / "begun"
     begun.mkdir()
     chosen = ["--problems", "ackley3,hartmann6", "--methods", f"{HERE}:Ponders"]
@@ -70,14 +75,14 @@ def test_an_interruption_does_not_wait_for_what_is_being_done(tmp_path: Path) ->
         while len(list(begun.iterdir())) < 2 and time.monotonic() < end:
             time.sleep(0.05)
         assert len(list(begun.iterdir())) == 2
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         # Ends when the workers, who have the other end of the pipe too, are gone; and not in 600 s.
         _, errors = process.communicate(timeout=120.0)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130
-    assert "The same command goes on" in errors
+    assert process.returncode == code
+    assert ("The same command goes on" in errors) == (sent == signal.SIGINT)
 
 
 def test_an_interruption_while_tasks_are_handed_out(

@@ -25,12 +25,13 @@ import math
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,16 @@ def _begin_process(reports: SimpleQueue[tuple[int, str]]) -> None:
     global _reports
     _reports = reports
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once, without a traceback
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     threadpool_limits(1)
+
+
+def _end_with_parent() -> None:
+    """End at once where the parent was killed: nobody would take the result, in hours."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _perform_here(task: Task, workers: int, jobs: int) -> Record:
