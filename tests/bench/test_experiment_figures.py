@@ -203,6 +203,13 @@ class TestIllustration:
         assert len(boxes[2]) > 1
         assert not np.array_equal(boxes[2], boxes[3])
 
+    @pytest.mark.parametrize("preset", illustration.PRESETS)
+    def test_leaves_are_of_twenty_at_most(self, preset: str) -> None:
+        """The default's, too, though it doubles them for large batches."""
+        found = illustration.search(illustration.Scale(6, 20, 20, seeds=1), preset, 0)
+        fullest = max(iteration["fullest"] for iteration in found["iterations"])
+        assert 15 <= fullest <= 20
+
     @pytest.mark.parametrize("seed", range(3))
     def test_the_maximum_is_marked_where_it_is(self, seed: int) -> None:
         f = Illustration(seed)
