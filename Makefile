@@ -14,7 +14,7 @@ run: $(INSTALLED)
 	$(BIN)/ebo report examples/rover.toml -o out/rover.html
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -m slow

@@ -8,12 +8,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Laplace
 from ebo.tilegp.smooth import Smooth
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 WORD = 2**64
 
 

@@ -11,7 +11,6 @@ from scipy import integrate, optimize, special, stats
 from ebo.acquisition import (
     ACQUISITIONS,
     Acquisition,
-    Floats,
     Goal,
     entropy,
     eta,
@@ -21,6 +20,7 @@ from ebo.acquisition import (
     sampled_maxima,
     upper_confidence,
 )
+from ebo.arrays import Floats
 
 GOAL = Goal(best=0.7, upper_bound=1.9, maxima=np.array([0.9, 1.4, 2.5]), deviations=1.5)
 

@@ -9,8 +9,8 @@ import pytest
 
 import ebo
 from ebo import Categorical, Float, Int, Optimizer, Result, Settings, Space, box, maximize, minimize
+from ebo.arrays import Floats
 from ebo.study import StudyError
-from ebo.tilegp.box import Floats
 from tests.test_optimizer import MIXED, PAPER, SMALL, SQUARE, bumps
 
 loose: Any = ebo  # for what a type checker would not let pass

@@ -11,10 +11,10 @@ import pytest
 import ebo
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import ACQUISITIONS
+from ebo.arrays import Floats
 from ebo.optimizer import PIECE, _pieces
 from ebo.search import Candidates, Local, propose
 from ebo.settings import KERNELS
-from ebo.tilegp.box import Floats
 
 loose: Any = ebo  # for what a type checker would not let pass
 FAST: dict[str, Any] = {"leaf_size": 20, "block_samples": 40}

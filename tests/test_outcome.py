@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ebo.outcome import FAILED_QUANTILE, HIGH, LOW, UNIT, Floats, Outcome
+from ebo.arrays import Floats
+from ebo.outcome import FAILED_QUANTILE, HIGH, LOW, UNIT, Outcome
 
 
 def naive_standard(y: Floats) -> Floats:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ebo.partition import NARROWEST, Floats, Leaf, _cut, mondrian, refill
+from ebo.arrays import Floats
+from ebo.partition import NARROWEST, Leaf, _cut, mondrian, refill
 
 
 def cut_of(leaves: list[Leaf]) -> tuple[int, float]:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ebo import Float, Int, Optimizer, Settings, Space, box
-from ebo.tilegp.box import Floats
+from ebo.arrays import Floats
+from tests.space.test_space import draw, spaces
 from tests.test_optimizer import CHOICES, assert_all_different, assert_finite_history, assert_points
-from tests.test_space import draw, spaces
 
 TINY: dict[str, Any] = {"leaf_size": 6, "block_samples": 12}
 PRESETS = st.sampled_from(

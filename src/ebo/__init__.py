@@ -1,10 +1,11 @@
 """Ensemble Bayesian optimisation: maximise expensive functions of many parameters in parallel."""
 
-from ebo.maximize import Result, maximize, minimize
+from ebo.maximize import maximize, minimize
 from ebo.optimizer import Iteration, Learned, Optimizer
-from ebo.parameters import Categorical, Float, Int
+from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space, box
+from ebo.space.parameters import Categorical, Float, Int
 from ebo.study import Study
 
 __all__ = [

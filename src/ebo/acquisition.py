@@ -20,12 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from ebo import native
-
-Floats = NDArray[np.float64]
+from ebo.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,9 @@ B              scalar       batch size
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.kernel import Limit, LimitRows, members
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SMALLEST = np.finfo(np.float64).tiny
 LEAST_SHARE = 0.04  # of all candidates

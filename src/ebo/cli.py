@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ebo.bench.commands import AsJson, bench
 from ebo.study.config import STARTER, Config, read_config
-from ebo.study.file import StudyError
+from ebo.study.storage.file import StudyError
 from ebo.study.study import Study
 
 app = typer.Typer(
@@ -213,7 +213,7 @@ def report(
 
     Example: ebo report study.ebo -o report.html
     """
-    from ebo.study.report import write_report
+    from ebo.study.report.page import write_report
 
     with _opened(path, read_only=True) as study:
         write_report(study.report_data(), out)

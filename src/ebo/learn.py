@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Bools, Floats, Ints
 from ebo.partition import Leaf, mondrian
 from ebo.probe import are_probes
 from ebo.settings import Settings
 from ebo.sync import co_membership, combine_cuts, combine_groups
-from ebo.tilegp.box import Bools, Box
+from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.gibbs import MAX_CUTS, GibbsKernel, Prior, State, sample
 from ebo.tilegp.kernel import Hat, Laplace, Limit
@@ -36,9 +36,6 @@ from ebo.tilegp.leaves import Map
 from ebo.tilegp.posterior import Posterior
 from ebo.tilegp.smooth import Smooth
 from ebo.tilegp.smooth import fit as fit_smooth
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 GRID_CUTS = 64  # most cuts of a Mondrian grid's layer

@@ -10,37 +10,19 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebo.arrays import Floats
 from ebo.checks import check_count
 from ebo.observations import check_values
-from ebo.optimizer import Iteration, Optimizer
-from ebo.progress import progress_bar
+from ebo.optimizer import Optimizer
+from ebo.result import Result, make_result
 from ebo.settings import Settings
 from ebo.space import Space
+from ebo.study.progress import progress_bar
 
-Floats = NDArray[np.float64]
 Objective = Callable[[Any], Any]
 Initial = int | tuple[ArrayLike, ArrayLike]
-
-
-@dataclass(frozen=True)
-class Result:
-    """All that was evaluated, and the best of it.
-
-    best_x: the best point: an array (D,) on a box, a dict on a space of named parameters.
-    best_value: its value.
-    X, y: all points, (n, D) in the user's units, and their values; NaN where failed.
-    history: what every iteration did.
-    optimizer: to go on from here by `ask` and `tell`.
-    """
-
-    best_x: Any
-    best_value: float
-    X: Floats
-    y: Floats
-    history: tuple[Iteration, ...]
-    optimizer: Optimizer
 
 
 def maximize(
@@ -185,8 +167,8 @@ class _Task:
         if self.workers == 1 or self.vectorized:
             yield lambda X: evaluate(self.f, self.space, X, self.vectorized)
             return
-        from ebo.study.evaluate import evaluator
-        from ebo.study.summary import all_failed
+        from ebo.study.evaluation.processes import evaluator
+        from ebo.study.evaluation.summary import all_failed
 
         with evaluator(self.f, workers=self.workers) as pool:
 
@@ -225,17 +207,6 @@ def _number(value: Any) -> float:
             f"f returned {value!r}; return a number, or NaN where the evaluation failed"
         )
     return float(number.reshape(()))
-
-
-def make_result(optimizer: Optimizer) -> Result:
-    """All that an optimizer was told, and the best of it."""
-    best_x: Any
-    best_x, best_value = (
-        optimizer.best() if optimizer.any_value else (np.full(optimizer.space.dims, np.nan), np.nan)
-    )
-    if optimizer.space.named and np.isfinite(best_value):
-        best_x = optimizer.space.to_dicts(best_x[None, :])[0]
-    return Result(best_x, best_value, optimizer.X, optimizer.y, tuple(optimizer.history), optimizer)
 
 
 def _pair(initial: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -12,13 +12,11 @@ T, u       (n, F)    points in the unit cube, and values standardised so that mo
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebo.arrays import Floats, Ints
 from ebo.outcome import Outcome
 from ebo.space import Space
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ATTEMPTS = 10  # at points that are new
 SMALL_SPACE = 10_000  # points that can be listed

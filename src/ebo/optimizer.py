@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from ebo.acquisition import Goal, gumbel_maxima
+from ebo.arrays import Floats, Ints
 from ebo.batch import budget, budget_by_rank, select
 from ebo.checks import check_count
 from ebo.learn import MANY, Data, LeafModel, Structure, learn, limit_of
@@ -34,9 +35,6 @@ from ebo.settings import Settings
 from ebo.space import Space
 from ebo.tilegp.kernel import members
 from ebo.tilegp.leaves import Map
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 PIECE = 50  # candidates of a leaf that know of each other
 HOPELESS = -5.0  # standardised value below which models need not tell how bad it is

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from ebo.arrays import Floats
 
 LOW, HIGH = 3.0, 6.0
 UNIT = 4.0  # y is divided by it, so that no difference of two values overflows

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from ebo.arrays import Floats, Ints
 
 NARROWEST = 1e-9  # a side of this length is not cut: points that agree to here cannot be parted
 

@@ -23,15 +23,12 @@ P          (S, F)       tries: in a first round all as far from x as each other
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebo.acquisition import Goal
+from ebo.arrays import Bools, Floats
 from ebo.learn import Data, Structure, condition
 from ebo.search import Snap
 from ebo.tilegp.posterior import Moves
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 NEAREST = 20  # observations that say how long steps are
 SHORTEST = 0.1  # step over the longest

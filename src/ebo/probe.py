@@ -18,10 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from ebo.arrays import Bools, Floats
 
 NEAR, FAR = 0.3, 0.7  # how far b is from a, in a range that is thought of as a circle
 FROM_B = 0.15  # share of a probe's coordinates: not so many that all groups change at once

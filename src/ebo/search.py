@@ -15,18 +15,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebo import native
 from ebo.acquisition import Goal, gumbel_maxima, sampled_maxima
+from ebo.arrays import Floats, Ints, Singles
 from ebo.learn import LeafModel
 from ebo.partition import NARROWEST, Leaf, mondrian
 from ebo.settings import Settings
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.posterior import Moves, Singles
+from ebo.tilegp.posterior import Moves
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Snap = Callable[[Floats], Floats]
 
 MAXIMA = 10  # samples of the maximum, for max-value entropy

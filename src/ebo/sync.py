@@ -7,12 +7,10 @@ clustering of the frequencies P, which maximises Σ (P_ij - 1/2) over the pairs 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.gibbs import canonical
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def co_membership(z: ArrayLike) -> Floats:

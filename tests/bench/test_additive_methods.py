@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import ebo
+from ebo.arrays import Floats
 from ebo.bench import baselines
 from ebo.bench.baselines import additive, components, skl
 from ebo.bench.baselines.add_mes import sample_components
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.problems.additive import Additive
+from ebo.problems.additive import Additive
 from ebo.tilegp.gibbs import sample
-
-Floats = NDArray[np.float64]
 
 METHODS = ("add-gp-ucb", "add-mes-r", "add-mes-g", "block-opt")
 GROUPS = [[0, 2], [1], [3, 4]]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import ebo
+from ebo.arrays import Floats
 from ebo.bench import baselines
 from ebo.bench.baselines import AskTell, Baseline, cem, cma
-from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.imported import imported, library
 from ebo.space import Space
 

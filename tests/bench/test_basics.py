@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from ebo.bench import basics, problems
+from ebo import problems
+from ebo.bench import basics
 from ebo.bench.basics import Case
 from ebo.bench.illustration import NOISE, Illustration
 from ebo.optimizer import Optimizer

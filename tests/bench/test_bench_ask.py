@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from ebo.arrays import Floats
 from ebo.bench import ask
 from ebo.optimizer import Optimizer
 
@@ -48,7 +49,7 @@ def test_the_timed_ask_has_the_observations_it_is_named_after(
     optimizers: list[Optimizer] = []
 
     class Kept(Optimizer):
-        def ask(self, n: int) -> ask.Floats:
+        def ask(self, n: int) -> Floats:
             optimizers.append(self)
             return super().ask(n)
 

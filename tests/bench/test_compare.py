@@ -15,15 +15,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ebo import Space, box
-from ebo.bench import baselines, compare, problems
-from ebo.bench.baselines.base import Floats
+from ebo import Space, box, problems
+from ebo.arrays import Floats
+from ebo.bench import baselines, compare
 from ebo.bench.baselines.uniform import Random
 from ebo.bench.compare import Plan, Record, Task
 from ebo.bench.compare_command import command as told
 from ebo.bench.compare_command import register, tables
 from ebo.bench.compare_figure import figure
-from ebo.bench.problems import Problem
+from ebo.problems import Problem
 
 HERE = __name__
 TINY = Plan(

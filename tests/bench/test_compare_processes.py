@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from ebo.arrays import Floats
 from ebo.bench import compare
-from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.uniform import Random
 from tests.bench.test_compare import TINY, Raises, run, stable
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.optimize import Bounds, differential_evolution
 
 import ebo
+from ebo.arrays import Floats
 from ebo.bench.baselines import de
-from ebo.bench.baselines.base import Floats
 from tests.bench.test_baselines import sphere
 
 

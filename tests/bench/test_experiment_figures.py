@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.bench.experiments import crossover, features, illustration, starvation
 from ebo.bench.experiments.base import Notes
 from ebo.bench.experiments.starvation_models import (
@@ -28,8 +28,6 @@ from ebo.bench.illustration import Illustration
 from ebo.optimizer import Optimizer
 from ebo.tilegp.features import FourierFeatures, TileCoding
 from ebo.tilegp.kernel import Hat
-
-Floats = NDArray[np.float64]
 
 
 def exact(X: Floats, y: Floats, x: Floats, length: float) -> tuple[Floats, Floats]:

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import ebo
+from ebo.arrays import Floats, Ints
 from ebo.bench import baselines
 from ebo.bench.additive import sample_values
 from ebo.bench.baselines import svi
-from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.imported import quiet
-from ebo.bench.baselines.svi import Ints
 from ebo.space import Space
 from ebo.tilegp.kernel import Laplace, members
 

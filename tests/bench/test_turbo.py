@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import ebo
+from ebo.arrays import Floats
 from ebo.bench import baselines
 from ebo.bench.baselines import turbo
-from ebo.bench.baselines.base import Floats
 from ebo.space import Space
 
 pytest.importorskip("torch")

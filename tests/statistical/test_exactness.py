@@ -13,17 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, canonical, sample
 from ebo.tilegp.kernel import Hat, Laplace
 from tests import naive
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CLOSE = 0.02
 CLOSE_MARGINAL = 0.012

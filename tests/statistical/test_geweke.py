@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.gibbs import GibbsKernel, Prior, State, sample
 from ebo.tilegp.kernel import Laplace
 from tests import naive
-
-Floats = NDArray[np.float64]
 
 POINTS, DIMS = 5, 3
 BATCHES = 50

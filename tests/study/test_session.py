@@ -485,6 +485,7 @@ def test_hostile_studies(ebo: Shell, finished_study: Path, what: str) -> None:
 
 # Ctrl-C.
 
+IMPORTS = "from ebo.cli import main; from ebo.study.evaluation import base as e"
 SLOW = """
 import os, time
 from pathlib import Path
@@ -533,7 +534,7 @@ class Interrupted:
     def run(self, sleep: float, grace: float | None = None) -> subprocess.Popen[str]:
         (self.folder / "sleep").write_text(str(sleep))
         change = f"e.BaseEvaluator.interrupt.__defaults__ = ({grace},)" if grace is not None else ""
-        script = f"import ebo.study.evaluate as e; {change}\nfrom ebo.cli import main; main()"
+        script = f"{IMPORTS}; {change}\nmain()"
         return subprocess.Popen(
             [sys.executable, "-c", script, "run", "s.toml"],
             cwd=self.folder,
@@ -619,9 +620,9 @@ def test_ctrl_c_names_the_file_as_it_is(tmp_path: Path) -> None:
     session = Interrupted(tmp_path, "ctrl_c_name")
     (tmp_path / "s.toml").rename(tmp_path / "s[red].toml")
     (tmp_path / "sleep").write_text("100")
-    script = "import ebo.study.evaluate as e; e.BaseEvaluator.interrupt.__defaults__ = (0.0,)\n"
+    script = f"{IMPORTS}; e.BaseEvaluator.interrupt.__defaults__ = (0.0,)\n"
     process = subprocess.Popen(
-        [sys.executable, "-c", f"{script}from ebo.cli import main; main()", "run", "s[red].toml"],
+        [sys.executable, "-c", f"{script}main()", "run", "s[red].toml"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import ebo
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space, box
-from ebo.study.store import LockedStudyError, StudyError
+from ebo.study.storage.sqlite import LockedStudyError, StudyError
 from ebo.study.study import AllFailedError, Study
 
 SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)

@@ -8,13 +8,10 @@ the additive Laplace kernel of the paper's experiments, at given points of the u
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.gibbs import canonical
 from ebo.tilegp.kernel import Laplace, members
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def random_groups(dims: int, most: int, rng: np.random.Generator) -> Ints:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ebo import native
+from ebo.arrays import Floats
 from ebo.batch import select
 from ebo.bench.gibbs import timed
 from ebo.optimizer import Optimizer
@@ -28,7 +28,6 @@ from ebo.partition import mondrian
 from ebo.space import box
 from ebo.tilegp.kernel import Laplace
 
-Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 
 SPREAD = 0.1  # standard deviation of the points close to the best

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ebo.bench import problems
+from ebo import problems
+from ebo.arrays import Floats
 from ebo.bench.gibbs import timed
 from ebo.bench.illustration import Illustration
-from ebo.bench.problems import Problem
-from ebo.maximize import Result, maximize
+from ebo.maximize import maximize
 from ebo.optimizer import Optimizer
+from ebo.problems import Problem
+from ebo.result import Result
 from ebo.settings import Settings
 
-Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 Search = Callable[[Problem, int, int], Floats]
 

@@ -37,15 +37,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ebo import native
-from ebo.bench import baselines, lines, problems
+from ebo import native, problems
+from ebo.arrays import Floats
+from ebo.bench import baselines, lines
 from ebo.bench.baselines.imported import imported
 from ebo.checks import check_count
 
-Floats = NDArray[np.float64]
 Record = dict[str, Any]
 Advance = Callable[[int, str], None]  # batches done, and what is being done
 
@@ -316,6 +315,7 @@ def _check_problem(name: str) -> None:
         imported(name)
         return
     pattern = re.sub(r"(?<=[a-z])[1-9][0-9]*", "{D}", name)
+    pattern = re.sub(r"^bbob[{]D[}]-[1-9][0-9]*", "bbob{F}-{D}", pattern)
     if name not in problems.names() and pattern not in problems.names():
         raise ValueError(
             f"unknown problem {name!r}; choose one of {', '.join(problems.names())}, with a number "

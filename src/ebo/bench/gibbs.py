@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from ebo import native
+from ebo.arrays import Floats
 from ebo.bench.additive import sample_values
 from ebo.partition import Leaf, mondrian
 from ebo.sync import rand_index
@@ -26,7 +26,6 @@ from ebo.tilegp.features import TileCoding
 from ebo.tilegp.gibbs import Info, Prior, State, sample
 from ebo.tilegp.leaves import sample_leaves
 
-Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 
 DIMS = 20

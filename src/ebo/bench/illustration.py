@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ebo.bench.problems.base import Floats, Problem
+from ebo.arrays import Floats
+from ebo.problems.base import Problem
 from ebo.tilegp.features import TileCoding
 
 CUTS = (10, 10)

@@ -26,14 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebo.learn import Structure
 from ebo.optimizer import State
-from ebo.study.store import Store
+from ebo.study.storage.sqlite import Store
 from ebo.study.trial import Finish, TrialState
 
-Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 
 EDGE = 1000  # batches at the beginning and at the end whose seconds are compared

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.bench.additive import random_groups, sample_values
 from ebo.bench.gibbs import timed
 from ebo.partition import mondrian
@@ -36,8 +36,6 @@ from ebo.tilegp.gibbs import Info, Prior, State, begin, build, sample
 from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.leaves import sample_leaves
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Say = Callable[[str], None]
 
 DIMS = 20

@@ -17,8 +17,8 @@ from typing import Any
 
 from ebo.settings import Settings
 from ebo.space import Space
-from ebo.study.command import Command
 from ebo.study.describe import read_parameters, read_settings
+from ebo.study.evaluation.command import Command
 
 SECTIONS = ("study", "objective", "space", "search", "evaluate")
 OBJECTIVE = ("python", "command", "problem", "seed", "shell", "value", "vectorized", "direction")
@@ -149,7 +149,7 @@ def _objective(
     if not isinstance(target, str):
         raise ValueError(f"[objective] {kind} is {target!r}; give a string")
     if kind == "problem":
-        from ebo.bench import problems
+        from ebo import problems
 
         if space:
             raise ValueError("[space] is given, but a problem has its own; leave one of them out")

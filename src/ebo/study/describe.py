@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from ebo.parameters import Categorical, Float, Int, Parameter
 from ebo.settings import Settings
 from ebo.space import Space, box
+from ebo.space.parameters import Categorical, Float, Int, Parameter
 
 FORMS = "{float = [low, high]}, {int = [low, high]} (both may have log = true) or {choices = [...]}"
 

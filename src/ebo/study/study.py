@@ -23,28 +23,25 @@ from typing import Any, Self, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.learn import Structure
-from ebo.maximize import Result, make_result
 from ebo.observations import check_values, row_keys
 from ebo.optimizer import Learned, Optimizer
-from ebo.progress import progress_bar
+from ebo.result import Result, make_result
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
-from ebo.study.evaluate import evaluator
-from ebo.study.evaluation import INTERRUPTED, Evaluation
-from ebo.study.file import StudyError
-from ebo.study.report_data import ReportData, numbers_of
-from ebo.study.store import Store
-from ebo.study.summary import all_failed
+from ebo.study.evaluation.base import INTERRUPTED, Evaluation
+from ebo.study.evaluation.processes import evaluator
+from ebo.study.evaluation.summary import all_failed
+from ebo.study.progress import progress_bar
+from ebo.study.report.data import ReportData, numbers_of
+from ebo.study.storage.file import StudyError
+from ebo.study.storage.sqlite import Store
 from ebo.study.table import check_names, read_csv, write_rows
 from ebo.study.trial import Finish, TrialState
 from ebo.tilegp.kernel import MOST_CUTS
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 # What reading data that are not as they should be may raise.
 WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
@@ -303,7 +300,8 @@ class Study:
 
         Batches of earlier runs count, so that a run that was interrupted goes on, and a finished
         one has nothing left to do. Data imported before the first batch take the place of the
-        initial points. See `ebo.maximize` for f, and `ebo.study.evaluate` for how it is called.
+        initial points. See `ebo.maximize` for f, and
+        `ebo.study.evaluation` for how it is called.
         """
         check_count("batch_size", batch_size, 1)
         check_count("iterations", iterations, 0)

@@ -15,10 +15,9 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.parameters import Categorical, Float, Int, Parameter
+from ebo.arrays import Floats
 from ebo.space import Space
-
-Floats = NDArray[np.float64]
+from ebo.space.parameters import Categorical, Float, Int, Parameter
 
 SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
+from ebo.arrays import Floats
 
 
 class TrialState(IntEnum):

@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from ebo.arrays import Bools, Floats
 
 KINDS = ("continuous", "integer", "categorical", "label")
 LARGEST_WHOLE = 2**50  # beyond it neighbouring whole numbers no longer get distinct t in float64

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebo import native
-from ebo.tilegp.box import Bools, Floats, Ints
+from ebo.arrays import Bools, Floats, Ints
 from ebo.tilegp.kernel import (
     CellEncoder,
     Mask,

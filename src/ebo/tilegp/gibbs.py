@@ -38,16 +38,14 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ebo import native
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Laplace
 from ebo.tilegp.model import LEAST_NOISE, check_categorical, check_values
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_CUTS = 255  # a cell is a byte in the core
 LARGEST_NOISE = 1e12

@@ -36,7 +36,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ebo import native
-from ebo.tilegp.box import Bools, Floats, Ints, as_points
+from ebo.arrays import Bools, Floats, Ints
+from ebo.tilegp.box import as_points
 
 MOST_CUTS = 10**9  # narrower cells would be lost in the rounding of t
 DENSE_CELLS = 12  # with fewer cells a layer, a dense product beats the sparse one (measured)

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.partition import Leaf
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import TileCoding
 from ebo.tilegp.gibbs import Info, Prior, State, sample
-
-Floats = NDArray[np.float64]
 
 
 class Map(Protocol):

@@ -34,7 +34,8 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.sparse import csc_array, eye_array
 from scipy.sparse.linalg import splu
 
-from ebo.tilegp.box import Box, Floats, Ints
+from ebo.arrays import Floats, Ints
+from ebo.tilegp.box import Box
 from ebo.tilegp.kernel import Kernel
 
 FORMS = ("auto", "kernel", "features", "sparse")

@@ -20,16 +20,13 @@ v          (n,)         R⁻¹ κ_n of one point
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
 from ebo import native
+from ebo.arrays import Floats, Ints, Singles
 from ebo.tilegp.kernel import Kernel, Limit, LimitRows, members
 from ebo.tilegp.smooth import Smooth, SmoothRows
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Singles = NDArray[np.float32]
 
 NOTHING = np.empty(0, dtype=np.float32)
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, lapack
 
 from ebo import native
-from ebo.tilegp.box import Bools, Floats, Ints
+from ebo.arrays import Bools, Floats, Ints
 from ebo.tilegp.kernel import check_mask
 
 LENGTH = 0.7  # of a dimension before anything is known: the prior's centre, one log unit wide

@@ -22,8 +22,8 @@ from functools import partial
 import numpy as np
 
 from ebo.acquisition import Goal, entropy, gumbel_maxima
+from ebo.arrays import Floats
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.components import ComponentMethod, Worth
 
 SAMPLES = 10  # of the maxima

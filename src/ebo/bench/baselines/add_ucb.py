@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
+from ebo.arrays import Floats
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.baselines.base import Floats
 from ebo.bench.baselines.components import ComponentMethod, Worth
 
 

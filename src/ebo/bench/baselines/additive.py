@@ -20,16 +20,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ebo.arrays import Floats, Ints
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.bench.baselines.base import Baseline
 from ebo.tilegp.box import Box
 from ebo.tilegp.gibbs import Prior, State, sample
 from ebo.tilegp.kernel import Laplace
 
-Ints = NDArray[np.int64]
 Value = Callable[[Floats], Floats]  # of points (S, F), (S,)
 
 LEAST = 2  # values before which points are uniform

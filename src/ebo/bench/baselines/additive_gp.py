@@ -24,13 +24,10 @@ Means and deviations are those of (f - mean)/scale.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.posterior import Posterior
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEAST_VARIANCE = 1e-12
 ROUNDING = 1e-9

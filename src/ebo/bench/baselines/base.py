@@ -21,11 +21,10 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebo.arrays import Floats
 from ebo.checks import check_count
 from ebo.observations import Observations, row_keys, sign_of
 from ebo.space import Space
-
-Floats = NDArray[np.float64]
 
 
 class AskTell(Protocol):

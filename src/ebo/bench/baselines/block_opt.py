@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from ebo.acquisition import Goal, eta, gumbel_maxima
+from ebo.arrays import Floats
 from ebo.bench.baselines.additive import AdditiveMethod, climb
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.baselines.base import Floats
 
 PASSES = 2
 GUESSES = 99  # samples of an unknown maximum

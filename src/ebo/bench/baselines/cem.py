@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.arrays import Floats
+from ebo.bench.baselines.base import Baseline
 
 ELITE = 0.3
 LEAST = 10  # successful evaluations that a Gaussian is fitted to

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.arrays import Floats
+from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 
 STEP = 0.25  # σ₀, of the range

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ebo.arrays import Floats
 from ebo.bench.baselines.additive import AdditiveMethod, climb
 from ebo.bench.baselines.additive_gp import AdditiveGP
-from ebo.bench.baselines.base import Floats
 
 Worth = Callable[[Floats, Floats], Floats]  # of means and deviations
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.arrays import Floats
+from ebo.bench.baselines.base import Baseline
 
 LEAST = 8  # members
 

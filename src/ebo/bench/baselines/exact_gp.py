@@ -29,11 +29,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from threadpoolctl import threadpool_limits
 
-Floats = NDArray[np.float64]
+from ebo.arrays import Floats
 
 NOISES, VARIANCES, LENGTH_SCALES = (5e-4, 0.2), (0.05, 20.0), (0.005, 20.0)
 PRIOR = np.log(1.5), 0.5  # mean and deviation of log length scales

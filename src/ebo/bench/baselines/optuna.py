@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.arrays import Floats
+from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.cma import STEP, population
 from ebo.bench.baselines.imported import library, quiet
-from ebo.parameters import Categorical, Float, Parameter
+from ebo.space.parameters import Categorical, Float, Parameter
 
 
 class Sampler(Baseline):

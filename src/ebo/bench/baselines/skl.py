@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebo.bench.baselines.base import Floats
+from ebo.arrays import Floats
 from ebo.optimizer import Optimizer
 from ebo.settings import Settings
 

@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats, Ints
 from ebo.bench.baselines.imported import quiet
 
 with quiet():
@@ -52,8 +52,6 @@ with quiet():
     from linear_operator.operators import DiagLinearOperator
     from linear_operator.utils.cholesky import psd_safe_cholesky
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MINI_BATCH = 100  # b
 STEP = 0.1  # ρ

@@ -22,12 +22,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ebo.acquisition import Goal, gumbel_maxima
+from ebo.arrays import Floats, Ints
 from ebo.batch import select
 from ebo.bench.additive import random_groups
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
 from ebo.learn import LeafModel
@@ -37,8 +38,6 @@ from ebo.search import Local, propose
 from ebo.settings import Settings
 from ebo.tilegp.kernel import Laplace, check_groups, members
 from ebo.tilegp.posterior import Posterior
-
-Ints = NDArray[np.int64]
 
 INDUCING = 200
 LEAST = 2  # values that a model is fitted to

@@ -25,12 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebo.bench.baselines.base import Baseline, Floats
+from ebo.arrays import Floats
+from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
 from ebo.outcome import Outcome
-
-Bools = NDArray[np.bool_]
 
 LENGTH, SHORTEST, LONGEST = 0.8, 0.5**7, 1.6
 SUCCESSES = 3  # batches in a row that double the length

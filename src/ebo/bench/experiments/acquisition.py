@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ebo.arrays import Floats
 from ebo.bench import baselines
 from ebo.bench.baselines.additive import NOISE
 from ebo.bench.baselines.additive_gp import AdditiveGP
 from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
-from ebo.bench.problems.additive import Additive
-from ebo.bench.problems.base import Floats
+from ebo.problems.additive import Additive
 
 OURS = "block-opt"
 RIVALS = ("add-gp-ucb", "add-mes-r", "add-mes-g")

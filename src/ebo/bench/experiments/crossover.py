@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
-
-Floats = NDArray[np.float64]
 
 OBSERVED = np.array([[-1.0, 0.0], [2.0, 2.0]])
 CROSSED = np.array([[-1.0, 2.0], [2.0, 0.0]])

@@ -35,13 +35,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ebo.bench import baselines, problems
+from ebo import problems
+from ebo.bench import baselines
 from ebo.bench.compare import one_batch
 from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
-from ebo.bench.problems.additive import LENGTH_SCALE, Additive
 from ebo.learn import Structure
 from ebo.optimizer import Optimizer, State
+from ebo.problems.additive import LENGTH_SCALE, Additive
 from ebo.settings import Settings
 
 SVI_STEPS = 100  # of either sparse GP an iteration, as in the paper

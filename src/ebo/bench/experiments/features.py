@@ -24,8 +24,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.experiments.features_figure import figures
 from ebo.tilegp.features import (
@@ -39,7 +39,6 @@ from ebo.tilegp.kernel import Hat, Laplace, Limit
 
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 
-Floats = NDArray[np.float64]
 
 CUTS = 5
 TOGETHER = np.array([0, 0])  # z: both dimensions in one group

@@ -24,14 +24,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.illustration import Illustration
 from ebo.optimizer import Optimizer
 from ebo.settings import Settings
-
-Floats = NDArray[np.float64]
 
 LEAF_SIZE, MAX_LEAVES = 20, 50
 PRESETS = {

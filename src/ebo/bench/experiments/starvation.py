@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ebo.arrays import Floats
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.experiments.starvation_figure import figures
 from ebo.bench.experiments.starvation_models import (
@@ -54,7 +55,6 @@ from ebo.bench.experiments.starvation_models import (
     NOISE,
     OBSERVED,
     UPPER,
-    Floats,
     SquaredExponential,
     draw,
     in_leaves,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ebo.arrays import Floats
 from ebo.partition import mondrian
 from ebo.tilegp.box import Box
 from ebo.tilegp.kernel import Kernel, Limit
 from ebo.tilegp.model import TileGP
 
-Floats = NDArray[np.float64]
 Prediction = tuple[Floats, Floats]  # μ and σ
 
 LOWER, UPPER, OBSERVED, AWAY = -10.0, 10.0, 0.5, 1.5

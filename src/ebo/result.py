@@ -1,0 +1,41 @@
+"""What an optimisation gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ebo.arrays import Floats
+from ebo.optimizer import Iteration, Optimizer
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was evaluated, and the best of it.
+
+    best_x: the best point: an array (D,) on a box, a dict on a space of named parameters.
+    best_value: its value.
+    X, y: all points, (n, D) in the user's units, and their values; NaN where failed.
+    history: what every iteration did.
+    optimizer: to go on from here by `ask` and `tell`.
+    """
+
+    best_x: Any
+    best_value: float
+    X: Floats
+    y: Floats
+    history: tuple[Iteration, ...]
+    optimizer: Optimizer
+
+
+def make_result(optimizer: Optimizer) -> Result:
+    """All that an optimizer was told, and the best of it."""
+    best_x: Any
+    best_x, best_value = (
+        optimizer.best() if optimizer.any_value else (np.full(optimizer.space.dims, np.nan), np.nan)
+    )
+    if optimizer.space.named and np.isfinite(best_value):
+        best_x = optimizer.space.to_dicts(best_x[None, :])[0]
+    return Result(best_x, best_value, optimizer.X, optimizer.y, tuple(optimizer.history), optimizer)

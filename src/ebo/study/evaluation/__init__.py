@@ -1,0 +1,1 @@
+"""Calling the objective at many points, whatever it does."""

@@ -1,0 +1,258 @@
+"""The SQLite file of a study: its tables, connections to it, and what can be wrong with it.
+
+============  =====================================================================================
+table         a row
+============  =====================================================================================
+`meta`        the one: D, and the caller's JSON (space, direction, settings, seed, ...)
+`points`      a trial's point x, D float64; `batch` numbers the ask, NULL where not asked for
+`open`        a trial that is waiting, or running since `started`; `attempts` counts its starts
+`results`     a finished trial: state, value (NULL unless done), times, attempts, error
+`iterations`  an ask: what it tells (JSON), and the z, density and noise that it learned
+`state`       the one: `optimizer.State`, replaced together with the batch that it belongs to
+`trials`      a view for people with an SQLite shell: points, open and results together
+============  =====================================================================================
+
+The file's header has `application_id`, which tells a study from other SQLite files, and
+`user_version`, the schema. The tables are the same in all: the state of 1 had no smooth part, those
+of 1 and 2 no pair that probes are made of.
+
+**What may be lost.** Nothing that a call has returned from. Against a killed process (also kill -9)
+any setting would do, since the operating system has the writes already. Against a power cut
+`synchronous=FULL` waits for the disk at every commit, some 0.3 to 10 ms; NORMAL would keep the file
+sound, but lose the last seconds. Evaluations are dear and that is cheap, so it is FULL.
+
+**Reading while a run writes.** WAL: readers see the last commit, and neither waits for the other.
+A reader takes no lock of ours. Beside the file there are `-wal` and `-shm` while it is open and
+after a crash: they are part of the study, to be copied with it. WAL needs a local file system.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import NoReturn
+
+from ebo.study.storage.lock import HeldError, Lock
+
+APPLICATION_ID = 0x65626F31  # "ebo1"
+SCHEMA = 3
+PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
+WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
+CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened
+LONGEST = 2**28  # bytes of one value: a damaged or hostile file cannot ask for more memory
+BUSY = 10.0  # seconds to wait for another program that has the file open
+
+TABLES = {
+    "meta": "CREATE TABLE meta (id INTEGER PRIMARY KEY, dims INTEGER NOT NULL, json TEXT NOT NULL)",
+    "points": "CREATE TABLE points (id INTEGER PRIMARY KEY, batch INTEGER, x BLOB NOT NULL)",
+    "open": "CREATE TABLE open (id INTEGER PRIMARY KEY, started REAL, attempts INTEGER NOT NULL)",
+    "results": "CREATE TABLE results (id INTEGER PRIMARY KEY, state INTEGER NOT NULL, value REAL, "
+    "started REAL, finished REAL, attempts INTEGER NOT NULL, error TEXT)",
+    "iterations": "CREATE TABLE iterations (batch INTEGER PRIMARY KEY, info TEXT NOT NULL, "
+    "z BLOB, density BLOB, noise REAL)",
+    "state": "CREATE TABLE state (id INTEGER PRIMARY KEY, asked INTEGER NOT NULL, z BLOB, "
+    "density BLOB, noise REAL, together BLOB, lower BLOB, upper BLOB)",
+    "trials": "CREATE VIEW trials AS SELECT points.id, batch, "
+    "coalesce(state, open.started IS NOT NULL) AS state, value, "
+    "coalesce(results.started, open.started) AS started, finished, "
+    "coalesce(results.attempts, open.attempts) AS attempts, error, x FROM points "
+    "LEFT JOIN results ON results.id = points.id LEFT JOIN open ON open.id = points.id",
+}
+
+
+class StudyError(Exception):
+    """Something about a study that its user can understand and mend."""
+
+
+class NotAStudyError(StudyError):
+    """The file is something else."""
+
+
+class DamagedStudyError(StudyError):
+    """The file was a study once."""
+
+
+class NewerStudyError(StudyError):
+    """The file is of a version to come."""
+
+
+class LockedStudyError(StudyError):
+    """Somebody else writes."""
+
+
+def connect(path: str, options: str) -> sqlite3.Connection:
+    """A connection that begins no transactions by itself and trusts nothing in the file."""
+    connection = sqlite3.connect(
+        f"file:{urllib.parse.quote(os.fsencode(path))}?{options}",
+        timeout=BUSY,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
+    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def connect_reader(path: str) -> sqlite3.Connection:
+    """A connection that cannot write.
+
+    SQLite puts -shm and -wal beside the file even to read it. Where it may not, as on a read-only
+    medium, and there is nothing in a -wal, nobody can be writing: the file alone is all there is.
+    """
+    connection = connect(path, "mode=ro")
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+            raise StudyError(
+                f"{path} cannot be read where it is: its last part is in {path}-wal, and its "
+                f"directory is read-only ({error}); copy both files to another"
+            ) from error
+        return connect(path, "immutable=1")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def set_up(connection: sqlite3.Connection) -> None:
+    """Make a connection a writer's."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def build(path: str, dims: int, meta: str) -> None:
+    """A study without trials at `path`, whatever was there."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+    with closing(connect(path, "mode=rwc")) as db:
+        db.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        set_up(db)
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for sql in TABLES.values():
+            db.execute(sql)
+        db.execute("INSERT INTO meta VALUES (0, ?, ?)", (dims, meta))
+        db.execute("COMMIT")
+
+
+def check_file(db: sqlite3.Connection, path: str) -> None:
+    """Raise what is wrong with a file, as far as that can be told soon."""
+    if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        what = "belongs to another program" if os.path.getsize(path) else "is empty"
+        raise NotAStudyError(f"{path} is not a study: it {what}; give the file of a study")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA:
+        raise NewerStudyError(
+            f"{path} was made by a newer ebo (schema {version}; this one knows up to "
+            f"{SCHEMA}): upgrade ebo"
+        )
+    names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    if version < 1 or dict(db.execute(names)) != TABLES:
+        damaged(path, f"its tables are not those of schema {SCHEMA}")
+    if file_size(db) <= CHECKED_SIZE:
+        found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
+        if found != ["ok"]:
+            damaged(path, "; ".join(found))
+
+
+def file_size(db: sqlite3.Connection) -> int:
+    """Bytes of the file, with what is still in the -wal."""
+    pages, size = (db.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+    return int(pages) * int(size)
+
+
+def refuse_existing(path: str) -> None:
+    """Raise if there is something at `path`."""
+    if os.path.lexists(path):
+        raise StudyError(
+            f"{path} exists already; open it to continue (ebo.Study.open), or give another name"
+        )
+
+
+@contextmanager
+def locked(path: str) -> Iterator[Lock]:
+    """The writer's lock, given back if the body fails."""
+    try:
+        lock = Lock(f"{path}.lock")
+    except HeldError as held:
+        raise LockedStudyError(
+            f"{path} is in use by {held}; wait for it, stop it, or open the study read-only"
+        ) from None
+    except OSError as error:
+        raise StudyError(
+            f"{path} cannot be locked for writing: {error}; check the directory, or open the "
+            f"study read-only"
+        ) from error
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def sync_directory(path: str) -> None:
+    """Wait until the names in a directory are on the disk."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """What is read must be what was written; arguments are checked before."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        _explain(error, path)
+    # Among them UnicodeDecodeError: SQLite's messages quote what they complain of.
+    except (ValueError, TypeError, OverflowError, IndexError, RecursionError) as error:
+        damaged(path, f"{type(error).__name__}: {error}", error)
+
+
+def _explain(error: sqlite3.Error, path: str) -> NoReturn:
+    """An error of SQLite's as one of ours, which says what to do."""
+    if isinstance(error, sqlite3.ProgrammingError):
+        raise error  # ours, not the file's
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        raise NotAStudyError(
+            f"{path} is not a study, or its beginning is damaged ({error}); give the file of a "
+            f"study, or restore it from a copy"
+        ) from error
+    if code == sqlite3.SQLITE_BUSY:
+        raise LockedStudyError(
+            f"{path} is in use by another program ({error}); close that first"
+        ) from error
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
+        raise StudyError(
+            f"{path} could not be written or read ({error}); make room, or check the disk and "
+            f"its permissions. All that was recorded before is safe"
+        ) from error
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        raise StudyError(
+            f"{path} cannot be opened ({error}); check the permissions of it and its directory"
+        ) from error
+    damaged(path, str(error), error)
+
+
+def damaged(path: str, what: str, cause: Exception | None = None) -> NoReturn:
+    """Raise that the file is damaged, and what to do."""
+    raise DamagedStudyError(
+        f"{path} is damaged ({what[:300]}); restore it from a copy, or save what can be read with "
+        f"`sqlite3 {os.path.basename(path)} .recover`"
+    ) from cause

@@ -1,0 +1,474 @@
+"""The file of a study: every point, every evaluation, and what the optimiser needs to go on.
+
+One SQLite file, one writer (`lock.py`), one transaction for every call that writes. Nothing in it
+is executable: numbers, text, JSON, and arrays as little-endian BLOBs whose lengths are checked. A
+row is written once and never grows; what is still open is a small table of its own. So a batch
+costs the same in a study of a million trials as in an empty one, and that an evaluation is there
+once is a primary key.
+
+Trials are numbered from 0 without gaps: a trial's id is its row in `trials()`. The tables, what may
+be lost, and who may read while a run writes are in `file.py`.
+
+A connection must not cross a fork: a forked process that uses the store is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ebo.arrays import Floats, Ints
+from ebo.optimizer import State
+from ebo.study.storage.file import (
+    LONGEST,
+    DamagedStudyError,
+    LockedStudyError,
+    NewerStudyError,
+    NotAStudyError,
+    StudyError,
+    build,
+    check_file,
+    connect,
+    connect_reader,
+    damaged,
+    decoding,
+    file_size,
+    locked,
+    refuse_existing,
+    set_up,
+    sync_directory,
+)
+from ebo.study.storage.lock import Lock
+from ebo.study.storage.values import (
+    chunks,
+    finish_row,
+    float_or_none,
+    floats,
+    joined,
+    pack,
+    read_state,
+    state_row,
+    to_json,
+    unpack,
+    whole_ids,
+)
+from ebo.study.trial import ENDS, Finish, Trial, TrialState
+
+__all__ = [
+    "DamagedStudyError",
+    "Finish",
+    "LockedStudyError",
+    "NewerStudyError",
+    "NotAStudyError",
+    "Store",
+    "StudyError",
+    "Trial",
+    "TrialState",
+]
+
+
+class Store:
+    """An open study file; from `Store.create` or `Store.open`, and closed by `close` or `with`.
+
+    path: the file. dims: D. meta: what the caller gave to `create`. read_only: as opened. All
+    threads of a process may use it.
+    """
+
+    def __init__(self, path: str, connection: sqlite3.Connection, lock: Lock | None) -> None:
+        """Not to be called: use `Store.create` or `Store.open`."""
+        self.path, self.read_only = path, lock is None
+        self._connection: sqlite3.Connection | None = connection
+        self._lock, self._pid, self._mutex = lock, os.getpid(), threading.RLock()
+        check_file(connection, path)
+        with self._reading() as db:
+            (self.dims, text), *more = db.execute("SELECT dims, json FROM meta").fetchall()
+            self.meta: dict[str, Any] = json.loads(text)
+            sound = isinstance(self.meta, dict) and isinstance(self.dims, int) and not more
+            if not sound or not 1 <= self.dims <= LONGEST // 8:
+                raise ValueError("meta")
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], dims: int, meta: Mapping[str, Any]) -> Store:
+        """A new study of points with `dims` coordinates, open for writing; `meta` must fit JSON.
+
+        It is there whole or not at all, also after a crash.
+        """
+        if isinstance(dims, bool) or not 1 <= int(dims) <= LONGEST // 8:
+            raise ValueError(f"dims is {dims!r}; give a whole number of at least 1")
+        text, real = to_json(dict(meta)), os.path.realpath(path)
+        refuse_existing(real)
+        with locked(real) as lock:
+            refuse_existing(real)
+            try:
+                for suffix in ("-wal", "-shm", "-journal"):  # left by a study deleted since: SQLite
+                    with suppress(FileNotFoundError):  # would take them for the new one's
+                        os.unlink(real + suffix)
+                build(f"{real}.new", int(dims), text)
+                os.rename(f"{real}.new", real)
+                sync_directory(os.path.dirname(real))
+            except (OSError, sqlite3.Error) as error:
+                raise StudyError(f"{real} cannot be created: {error}") from error
+            return cls._opened(real, lock)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Store:
+        """A study that exists; for writing unless `read_only`, which works while another writes."""
+        real = os.path.realpath(path)
+        if not os.path.exists(real):
+            raise StudyError(f"there is no study at {real}; check the name, or create it")
+        if not os.path.isfile(real):
+            raise NotAStudyError(f"{real} is not a file; give the file of a study")
+        if read_only:
+            return cls._opened(real, None)
+        with locked(real) as lock:
+            return cls._opened(real, lock)
+
+    @classmethod
+    def _opened(cls, path: str, lock: Lock | None) -> Store:
+        with decoding(path):
+            connection = connect(path, "mode=rw") if lock is not None else connect_reader(path)
+            try:
+                store = cls(path, connection, lock)
+                if lock is not None:  # only now that it is known to be a study
+                    set_up(connection)
+                return store
+            except BaseException:
+                connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file and let other writers in; a second time nothing happens."""
+        if os.getpid() != self._pid:
+            return  # SQLite forbids even closing what was opened before a fork
+        with self._mutex:
+            connection, self._connection = self._connection, None
+            try:
+                if connection is not None:
+                    connection.close()
+            finally:
+                if self._lock is not None:
+                    self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What writes: each one transaction, on the disk when the call returns.
+
+    def add_batch(self, X: ArrayLike, state: State, info: Mapping[str, Any]) -> Ints:
+        """Points X (n, D) that were asked for, now waiting; their ids.
+
+        state: of the optimiser after the ask. Its `asked` numbers the batches, from 0: each once.
+        info: what the ask tells, as JSON.
+        """
+        points, text, row = self._points(X), to_json(dict(info)), state_row(state)
+        batch = row[0] - 1
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM iterations WHERE batch = ?", (batch,)).fetchone():
+                raise StudyError(
+                    f"batch {batch} is in {self.path} already; restore the state first"
+                )
+            ids = self._add_points(db, points, batch)
+            db.executemany("INSERT INTO open VALUES (?, NULL, 0)", ((i,) for i in ids.tolist()))
+            _, z, density, noise, *_ = row
+            if z is not None:
+                density = density[: len(z)]  # without the smooth part
+            db.execute(
+                "INSERT INTO iterations VALUES (?, ?, ?, ?, ?)", (batch, text, z, density, noise)
+            )
+            db.execute("INSERT OR REPLACE INTO state VALUES (0, ?, ?, ?, ?, ?, ?, ?)", row)
+        return ids
+
+    def add_told(self, X: ArrayLike, values: ArrayLike, *, time: float | None = None) -> Ints:
+        """Points X (n, D) with values (n,), not asked for; failed where not finite; their ids."""
+        points, y = self._points(X), np.asarray(values, dtype=np.float64)
+        if y.shape != (len(points),):
+            raise ValueError(f"values have shape {y.shape} for {len(points)} points")
+        good = np.isfinite(y)
+        states = np.where(good, TrialState.DONE, TrialState.FAILED).tolist()
+        stored = np.where(good, y, np.nan).tolist()  # SQLite makes NULL of NaN
+        time = float_or_none(time)
+        with self._writing() as db:
+            ids = self._add_points(db, points, None)
+            db.executemany(
+                "INSERT INTO results VALUES (?, ?, ?, NULL, ?, 0, NULL)",
+                ((i, s, v, time) for i, s, v in zip(ids.tolist(), states, stored, strict=True)),
+            )
+        return ids
+
+    def start(self, ids: ArrayLike, time: float) -> None:
+        """Note that trials run since `time`, one attempt more; those that finished are refused."""
+        rows = [(float(time), i) for i in whole_ids(ids)]
+        with self._writing() as db:
+            update = "UPDATE open SET started = ?, attempts = attempts + 1 WHERE id = ?"
+            if rows and db.executemany(update, rows).rowcount != len(rows):
+                self._refuse(db, [i for _, i in rows])
+
+    def finish(self, finishes: Iterable[Finish | tuple[Any, ...]]) -> Floats:
+        """Note how trials ended, all or none; one that has ended before is refused. Their X."""
+        rows = [finish_row(Finish(*finish)) for finish in finishes]
+        ids = [row[-1] for row in rows]
+        insert = (
+            "INSERT INTO results SELECT id, ?, ?, coalesce(?, started), ?, "
+            "coalesce(?, attempts), ? FROM open WHERE id = ?"
+        )
+        with self._writing() as db:
+            if len(set(ids)) < len(ids):
+                self._refuse(db, ids)
+            db.executemany(insert, rows)
+            gone = db.executemany("DELETE FROM open WHERE id = ?", [(i,) for i in ids])
+            if ids and gone.rowcount != len(ids):
+                self._refuse(db, ids)
+            point = "SELECT x FROM points WHERE id = ?"
+            return joined([db.execute(point, (i,)).fetchone()[0] for i in ids], self.dims)
+
+    def reset_running(self) -> int:
+        """Make running trials wait again, after a crash; how many there were."""
+        with self._writing() as db:
+            update = "UPDATE open SET started = NULL WHERE started IS NOT NULL"
+            return db.execute(update).rowcount
+
+    # What reads: each a snapshot of the last commit.
+
+    def trials(self) -> dict[str, NDArray[Any]]:
+        """All trials by column: id, batch (-1 for none), state, value, started, finished, attempts
+        and X (n, D); numbers that are not there are NaN."""
+        with self._reading() as db:
+            n = self._count(db)
+            if db.execute("SELECT count(*), coalesce(min(id), 0) FROM points").fetchone() != (n, 0):
+                raise ValueError("ids")
+            X, batch, at = np.empty((n, self.dims)), np.empty(n, dtype=np.int64), 0
+            for batches, blobs in chunks(db, "SELECT batch, x FROM points"):
+                rows = slice(at, at + len(blobs))
+                X[rows] = joined(blobs, self.dims)
+                batch[rows] = [-1 if b is None else b for b in batches]
+                at += len(blobs)
+            state, attempts = np.full(n, -1, dtype=np.int8), np.zeros(n, dtype=np.int64)
+            value, started, finished = (np.full(n, np.nan) for _ in range(3))
+            for columns in chunks(
+                db, "SELECT id, state, value, started, finished, attempts FROM results"
+            ):
+                at_rows = self._rows(columns[0], state)
+                state[at_rows] = columns[1]
+                value[at_rows], started[at_rows] = floats(columns[2]), floats(columns[3])
+                finished[at_rows], attempts[at_rows] = floats(columns[4]), columns[5]
+            if not np.isin(state, [-1, *ENDS]).all():
+                raise ValueError("state")
+            for columns in chunks(
+                db, "SELECT id, started IS NOT NULL, started, attempts FROM open"
+            ):
+                at_rows = self._rows(columns[0], state)
+                state[at_rows], attempts[at_rows] = columns[1], columns[3]
+                started[at_rows] = floats(columns[2])
+            if (state == -1).any():
+                raise ValueError("trials without a state")
+        return {
+            "id": np.arange(n),
+            "batch": batch,
+            "state": state,
+            "value": value,
+            "started": started,
+            "finished": finished,
+            "attempts": attempts,
+            "X": X,
+        }
+
+    def trial(self, id: int) -> Trial:
+        """One trial."""
+        columns = "id, batch, x, state, value, started, finished, attempts, error"
+        (wanted,) = whole_ids([id])
+        with self._reading() as db:
+            row = db.execute(f"SELECT {columns} FROM trials WHERE id = ?", (wanted,)).fetchone()
+            if row is not None:
+                i, batch, x, state, value, started, finished, attempts, error = row
+                return Trial(
+                    i,
+                    None if batch is None else int(batch),
+                    joined([x], self.dims)[0],
+                    TrialState(state),
+                    float_or_none(value),
+                    float_or_none(started),
+                    float_or_none(finished),
+                    int(attempts),
+                    None if error is None else str(error),
+                )
+            n = self._count(db)
+        known = f"the last is {n - 1}" if n else "there are none yet"
+        raise StudyError(f"there is no trial {id} in {self.path}; {known}")
+
+    def waiting(self) -> tuple[Ints, Floats]:
+        """The trials that wait to be evaluated: ids (n,), in order, and X (n, D)."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT open.id, x FROM open LEFT JOIN points ON points.id = open.id "
+                "WHERE started IS NULL ORDER BY open.id"
+            ).fetchall()
+            X = joined([blob for _, blob in rows], self.dims)
+        return np.array([i for i, _ in rows], dtype=np.int64), X
+
+    def errors(self, ids: ArrayLike | None = None) -> dict[int, str]:
+        """The errors of all trials, or of some, by id, where there are any."""
+        query = "SELECT id, error FROM results WHERE error IS NOT NULL"
+        wanted = None if ids is None else whole_ids(ids)
+        with self._reading() as db:
+            if wanted is None:
+                return {i: str(error) for i, error in db.execute(query)}
+            each = (db.execute(f"{query} AND id = ?", (i,)).fetchone() for i in wanted)
+            return {row[0]: str(row[1]) for row in each if row is not None}
+
+    def counts(self) -> dict[TrialState, int]:
+        """How many trials are in each state; all states are there."""
+        found = dict.fromkeys(TrialState, 0)
+        with self._reading() as db:
+            for table, state in (("results", "state"), ("open", "started IS NOT NULL")):
+                for number, count in db.execute(
+                    f"SELECT {state}, count(*) FROM {table} GROUP BY 1"
+                ):
+                    found[TrialState(number)] += count
+        return found
+
+    def iterations(self) -> list[dict[str, Any]]:
+        """What every ask told, in order, with `batch` and the z, density and noise that it learned.
+
+        These are None where nothing was learned, as in a batch of initial points.
+        """
+        query = "SELECT batch, info, z, density, noise FROM iterations ORDER BY batch"
+        with self._reading() as db:
+            return [
+                {
+                    **json.loads(info),
+                    "batch": batch,
+                    "z": None if z is None else unpack(z, "<i8"),
+                    "density": None if density is None else unpack(density, "<f8"),
+                    "noise": float_or_none(noise),
+                }
+                for batch, info, z, density, noise in db.execute(query)
+            ]
+
+    def state(self) -> State:
+        """What the optimiser needs to go on, as of the last batch."""
+        with self._reading() as db:
+            query = "SELECT asked, z, density, noise, together, lower, upper FROM state"
+            row = db.execute(query).fetchone()
+            return State() if row is None else read_state(*row)
+
+    def begins_with_data(self) -> bool:
+        """Whether values were told before anything was asked for."""
+        with self._reading() as db:
+            first = db.execute("SELECT batch FROM points WHERE id = 0").fetchone()
+            return bool(first == (None,))
+
+    def check(self) -> None:
+        """Read everything and look for damage, which is a `DamagedStudyError`."""
+        with self._reading() as db:
+            found = [row[0] for row in db.execute("PRAGMA integrity_check(3)")]
+            if found != ["ok"]:
+                damaged(self.path, "; ".join(found))
+        self.trials()
+        self.iterations()
+        self.state()
+        self.errors()
+
+    # Inside.
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is committed at the end, or undone by any exception."""
+        if self.read_only:
+            raise StudyError(f"{self.path} was opened to be read; open it without read_only")
+        db = self._usable()
+        with self._mutex, decoding(self.path):
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A snapshot; whatever cannot be read as it was written is damage."""
+        db = self._usable()
+        with self._mutex, decoding(self.path):
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def _usable(self) -> sqlite3.Connection:
+        if os.getpid() != self._pid:
+            raise StudyError(
+                f"{self.path} was opened by process {self._pid} and is used in process "
+                f"{os.getpid()}, forked from it; use it there, or open it anew with read_only"
+            )
+        if self._connection is None:
+            raise StudyError(f"{self.path} is closed; open it again")
+        return self._connection
+
+    def _points(self, X: ArrayLike) -> Floats:
+        points = np.asarray(X, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.dims:
+            raise ValueError(f"X has shape {points.shape}, expected (n, {self.dims})")
+        if not np.isfinite(points).all():
+            raise ValueError("X is not finite everywhere; a point of a space is")
+        return points
+
+    def _add_points(self, db: sqlite3.Connection, points: Floats, batch: int | None) -> Ints:
+        first = self._count(db)
+        packed, width = memoryview(pack(points, "<f8")), 8 * self.dims
+        db.executemany(
+            "INSERT INTO points VALUES (?, ?, ?)",
+            ((first + i, batch, packed[i * width : (i + 1) * width]) for i in range(len(points))),
+        )
+        return np.arange(first, first + len(points))
+
+    def _count(self, db: sqlite3.Connection) -> int:
+        """Number of trials, from the last id, in no time; never more than the file can hold."""
+        n = int(db.execute("SELECT coalesce(max(id), -1) + 1 FROM points").fetchone()[0])
+        if not 0 <= n * self.dims * 8 <= file_size(db):
+            raise ValueError(f"{n} trials")
+        return n
+
+    def _rows(self, ids: Sequence[int], state: NDArray[np.int8]) -> Ints:
+        """Ids as rows, which must be there and must not have a state yet."""
+        rows = np.array(ids, dtype=np.int64)
+        if rows.min() < 0 or rows.max() >= len(state) or (state[rows] != -1).any():
+            raise ValueError("ids")
+        return rows
+
+    def _refuse(self, db: sqlite3.Connection, ids: Sequence[int]) -> NoReturn:
+        """Say why not all of the ids were open before this transaction."""
+        db.execute("ROLLBACK")
+        n, seen = self._count(db), set[int]()
+        for i in ids:
+            row = db.execute("SELECT state FROM results WHERE id = ?", (i,)).fetchone()
+            if row is not None:
+                raise StudyError(
+                    f"trial {i} is finished already ({TrialState(row[0])}); an evaluation is "
+                    f"recorded once, and this one was left out with all that came with it"
+                )
+            if not 0 <= i < n:
+                raise StudyError(f"there is no trial {i}; there are {n} trials, counted from 0")
+            if i in seen:
+                raise StudyError(f"trial {i} is given twice; an evaluation is recorded once")
+            seen.add(i)
+        damaged(self.path, "trials that are neither open nor finished")
