@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import track
 
 from ebo.bench.additive import random_groups, sample_values
-from ebo.sync import adjusted_rand_index, co_membership, combine_groups
+from ebo.learning.sync import adjusted_rand_index, co_membership, combine_groups
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import Prior, State, sample
+from ebo.tilegp.gibbs import Prior, ChainState, sample
 from ebo.tilegp.kernel import Laplace, members
 
 DIMS, POINTS, SWEEPS = 12, 600, 30
@@ -36,7 +36,7 @@ def main() -> None:
     y = sample_values(X, truth, 0.3, rng, noise=1e-3)
 
     prior = Prior(noise=np.geomspace(1e-4, 1.0, 25))
-    state = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
+    state = ChainState(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
     chain, trace = [], []
     for _ in track(range(SWEEPS), description="Gibbs sweeps"):
         state, info = sample(

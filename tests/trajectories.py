@@ -23,6 +23,7 @@ import numpy as np
 
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box, native
 from ebo.arrays import Floats
+from ebo.moves import Climbing, Printed
 
 GOLDEN = Path(__file__).parent / "trajectories.npz"
 ASKS = 5
@@ -121,17 +122,22 @@ def cases() -> dict[str, Callable[[], list[Floats]]]:
         "paper, mixed": case(MIXED, mixture, settings=paper, **on_mixed),
         "paper, noisy": case(NOISY, noisy, settings=paper, batch=30, **on_noisy),
     }
+    alone = {"mixture": None, "leaf_size": 40}
     others = {
-        "tiles": Settings(kernel="tile-coding", layers=16, leaf_size=40),
-        "hat, entropy": Settings(kernel="hat", acquisition="mes", leaf_size=40, smooth=False),
-        "paid by volume": Settings(pay_by_rank=False, leaf_size=40, overlap=0.1),
-        "heuristic": Settings(greedy=False, acquisition="mes-gumbel", leaf_size=60),
-        "no sweeps": Settings(sweeps=0, leaf_size=40, acquisition="ucb"),
-        "fixed": Settings.paper(fixed_partition=True, leaf_size=40, layers=16, kernel="hat"),
-        "per layer": Settings.paper(
-            per_layer=True, kernel="mondrian-grid", layers=8, sweeps=2, leaf_size=40
+        "tiles": default.changed(kernel="tile-coding", layers=16, leaf_size=40),
+        "hat, entropy": default.changed(alone, kernel="hat", acquisition="mes"),
+        "paid by volume": default.changed(by="volume", leaf_size=40, overlap=0.1),
+        "heuristic": default.changed(
+            search=Printed(tries=40, passes=2), acquisition="mes-gumbel", leaf_size=60
         ),
-        "greedy paper": Settings.paper(greedy=True, layers=16, leaf_size=40, acquisition="pi"),
+        "no sweeps": default.changed(sweeps=0, leaf_size=40, acquisition="ucb"),
+        "fixed": paper.changed(fixed=True, leaf_size=40, layers=16, kernel="hat"),
+        "per layer": paper.changed(
+            kernel="mondrian-grid", per_layer=True, layers=8, sweeps=2, leaf_size=40
+        ),
+        "greedy paper": paper.changed(
+            search=Climbing(tries=1000, passes=1), layers=16, leaf_size=40, acquisition="pi"
+        ),
     }
     found |= {name: case(MIXED, mixture, settings=s, **small) for name, s in others.items()}
     return found

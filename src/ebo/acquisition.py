@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -35,61 +37,116 @@ class Goal:
     maxima: Floats | None = None
     deviations: float = 2.0  # of the upper confidence bound
 
-    def in_core(self, kind: str, mean: float = 0.0, scale: float = 1.0) -> native.Goal:
-        """The core's form of it, for an acquisition function and the scale that a model has."""
+
+Worth = Callable[[Floats, Floats, Goal], Floats]
+
+
+@dataclass(frozen=True)
+class Acquisition:
+    """What points are worth.
+
+    worth: a function of means, deviations and the goal; a larger value is a better point.
+    core: the core's name for the same function, which is much faster there; None if it has none.
+    maxima: how samples of the maximum are drawn, where it needs them: from the values at some
+        points "jointly", or "independently".
+    """
+
+    worth: Worth
+    core: str | None = None
+    maxima: Literal["jointly", "independently"] | None = None
+
+
+@dataclass(frozen=True)
+class Aim:
+    """An acquisition function and its goal, for the means and deviations of one model.
+
+    mean, scale: what the model's values are multiplied by, and what is added then, to be
+        standardised values.
+    """
+
+    acquisition: Acquisition
+    goal: Goal
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @cached_property
+    def core(self) -> native.Goal | None:
+        """The same in the core, if it has the function."""
+        kind, goal = self.acquisition.core, self.goal
+        if kind is None:
+            return None
         return native.Goal(
-            kind=kind.removesuffix("-gumbel"),
-            best=self.best,
-            upper_bound=self.upper_bound,
-            deviations=self.deviations,
-            maxima=[] if self.maxima is None else self.maxima.tolist(),
-            mean=mean,
-            scale=scale,
+            kind=kind,
+            best=goal.best,
+            upper_bound=goal.upper_bound,
+            deviations=goal.deviations,
+            maxima=[] if goal.maxima is None else goal.maxima.tolist(),
+            mean=self.mean,
+            scale=self.scale,
         )
 
-
-Acquisition = Callable[[Floats, Floats, Goal], Floats]
+    def worth(self, mean: Floats, sd: Floats) -> Floats:
+        """What points are worth, (S,), by their means and deviations in the model's scale."""
+        if self.core is not None:
+            return self.core.worth(mean, sd)
+        return self.acquisition.worth(self.mean + self.scale * mean, self.scale * sd, self.goal)
 
 
 def eta(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """-η = (μ - f*)/σ (Section 3.3)."""
-    return _worth("eta", mean, sd, goal)
+    return _in_core("eta", mean, sd, goal)
 
 
 def upper_confidence(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """μ + c σ."""
-    return _worth("ucb", mean, sd, goal)
+    return _in_core("ucb", mean, sd, goal)
 
 
 def log_improvement(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log E max(0, f - best), exact far below the best as well."""
-    return _worth("ei", mean, sd, goal)
+    return _in_core("ei", mean, sd, goal)
 
 
 def log_probability(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log P(f > best)."""
-    return _worth("pi", mean, sd, goal)
+    return _in_core("pi", mean, sd, goal)
 
 
 def entropy(mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """log of the information about the maximum (MES), averaged over its samples."""
-    return _worth("mes", mean, sd, goal)
+    return _in_core("mes", mean, sd, goal)
 
 
 ACQUISITIONS: dict[str, Acquisition] = {
-    "eta": eta,
-    "ucb": upper_confidence,
-    "ei": log_improvement,
-    "pi": log_probability,
-    "mes": entropy,
-    "mes-gumbel": entropy,
+    "eta": Acquisition(eta, "eta"),
+    "ucb": Acquisition(upper_confidence, "ucb"),
+    "ei": Acquisition(log_improvement, "ei"),
+    "pi": Acquisition(log_probability, "pi"),
+    "mes": Acquisition(entropy, "mes", "jointly"),
+    "mes-gumbel": Acquisition(entropy, "mes", "independently"),
 }
 
 
-def _worth(kind: str, mean: Floats, sd: Floats, goal: Goal) -> Floats:
+def register(name: str, worth: Worth) -> None:
+    """Add an acquisition function of your own; then `Settings(acquisition=name)` uses it.
+
+    worth: a function of posterior means (S,), deviations (S,) and a `Goal`, all in standardised
+        values, that returns what points are worth, (S,); a larger value is a better point. The
+        filter adds it to a log determinant, so that differences of one should matter.
+    """
+    if not callable(worth):
+        raise TypeError(f"worth is {worth!r}; give a function of means, deviations and a goal")
+    if name in ACQUISITIONS:
+        raise ValueError(f"there is an acquisition function {name!r} already; take another name")
+    ACQUISITIONS[name] = Acquisition(worth)
+
+
+def _in_core(kind: str, mean: Floats, sd: Floats, goal: Goal) -> Floats:
     """By the core, which has the formulas (native/acquisition.hpp)."""
     m, s = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(sd, np.float64))
-    return goal.in_core(kind).worth(m.ravel(), s.ravel()).reshape(m.shape)
+    core = Aim(Acquisition(eta, kind), goal).core
+    assert core is not None
+    return core.worth(m.ravel(), s.ravel()).reshape(m.shape)
 
 
 def gumbel_maxima(mean: Floats, sd: Floats, count: int, rng: np.random.Generator) -> Floats:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebo.arrays import Floats, Ints
-from ebo.outcome import Outcome
 from ebo.space import Space
+from ebo.standardisation import Standardisation
 
 ATTEMPTS = 10  # at points that are new
 SMALL_SPACE = 10_000  # points that can be listed
@@ -88,13 +88,13 @@ class Observations:
             raise RuntimeError("no value is known yet; tell at least one that has not failed")
         return self._best[0].copy(), self._best[1]
 
-    def standardised(self) -> tuple[Floats, Floats, Outcome]:
+    def standardised(self) -> tuple[Floats, Floats, Standardisation]:
         """T and u, in an order that does not depend on that of telling, and the map from y to u."""
         table = np.ascontiguousarray(np.column_stack([self.X, self.sign * self.y]) + 0.0)
         order = np.argsort(table.view(f"V{table.shape[1] * 8}").ravel(), kind="stable")
         y = table[order, -1]
-        outcome = Outcome.fit(y)
-        return self.space.to_unit(self.X[order]), outcome.to_standard(y), outcome
+        scale = Standardisation.fit(y)
+        return self.space.to_unit(self.X[order]), scale.to_standard(y), scale
 
     def _whole(self) -> tuple[Floats, Floats]:
         if len(self._pieces) > 1:

@@ -20,25 +20,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from ebo.acquisition import Goal, gumbel_maxima
+from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima
 from ebo.arrays import Floats, Ints
-from ebo.batch import budget, budget_by_rank, select
+from ebo.batch import select
+from ebo.belief import Belief
 from ebo.checks import check_count
-from ebo.learn import MANY, Data, LeafModel, Structure, learn, limit_of
+from ebo.learning import Data, LeafModel, Learning, Structure
+from ebo.moves.base import Region
+from ebo.moves.search import Candidates, search
 from ebo.observations import Observations, sign_of
-from ebo.outcome import Outcome
-from ebo.partition import Leaf, mondrian, refill
-from ebo.polish import polish
-from ebo.probe import are_probes, draw_probes, new_pair
-from ebo.search import Candidates, Local, propose
+from ebo.partition import Leaf
 from ebo.settings import Settings
 from ebo.space import Space
+from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import members
 from ebo.tilegp.leaves import Map
 
-PIECE = 50  # candidates of a leaf that know of each other
-HOPELESS = -5.0  # standardised value below which models need not tell how bad it is
-TOP = 20  # observations of a leaf at which the maximum is guessed
+# A standardised value below which models need not tell how bad a point is: a penalty of -1e12 would
+# be a cliff that a smooth kernel rings at.
+HOPELESS = -5.0
+TOP = 20  # observations of a leaf at which its maximum is guessed: it is at one of the best
 
 
 @dataclass(frozen=True)
@@ -207,134 +208,106 @@ class Optimizer:
         self._state = replace(self._state, asked=self._state.asked + 1)
         return X
 
-    def _iterate(self, n: int, stream: np.random.SeedSequence) -> Floats:
+    def _iterate(self, n: int, seed: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
-        settings, space, clock = _for_batches_of(n, self.settings), self.space, _Clock()
-        cutting, learning, conditioning, searching, completing, besides = stream.spawn(6)
-        T, u, outcome = self._data.standardised()
-        pending = space.to_unit(self._data.pending)
-        with threadpool_limits(1), _pool(self._workers) as map_leaves:
-            leaves = self._partition(T, settings.leaf_size, np.random.default_rng(cutting))
-            total = int(np.ceil(settings.candidates * n))
-            paid = self._budget(leaves, u, total)
+        settings, streams, clock = self.settings, Streams.of(seed), _Clock()
+        with threadpool_limits(1), _pool(self._workers) as map:
+            data, scale = self._standardised(n)
+            leaves = data.partition.draw(data.T, self._state.leaves, streams.partition)
+            paid = settings.budget.pay(leaves, data.u, n)
             clock.stop("partition")
-            data = Data(T, np.maximum(u, HOPELESS), space.categorical, settings)
-            models, structure = learn(
+            learned, belief = settings.learning.learn(
                 data,
                 leaves,
                 np.flatnonzero(paid).tolist(),
                 self._state.structure,
-                streams=(learning, conditioning),
-                map=map_leaves,
+                settings.ensemble,
+                once=streams.learning,
+                each=streams.models,
+                map=map,
                 threads=self._workers,
             )
             clock.stop("learn")
-            goal = self._goal(list(models.values()), u, outcome)
-            most = PIECE if settings.greedy else total  # the paper's heuristic is of a whole leaf
-            if settings.greedy and len(u) <= settings.leaf_size:  # small: time to think twice
-                settings = replace(settings, passes=2 * settings.passes)
-            pieces = [(j, count) for j in models for count in _pieces(int(paid[j]), most)]
-            seeds = searching.spawn(len(pieces))
-
-            def search(i: int) -> Candidates:
-                (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
-                leaf, rows = leaves[j], leaves[j].rows
-                local = Local(models[j], leaf, T[rows], u[rows], goal, settings, space.snap, rng)
-                return propose(local, count, pending)
-
-            found = list(map_leaves(search, range(len(pieces))))
-            rng = np.random.default_rng(besides)
-            if all(model.posterior.smooth is None for model in models.values()):
-                others, structure = self._probe(n, T, u, pending, structure, rng)
-            else:
-                others = space.from_unit(polish(data, structure, goal, n, pending, space.snap, rng))
-                others = others[self._data.new(others)]
+            goal = self._goal(learned, data, scale)
+            found = self._search(goal, data, leaves, paid, learned, streams.search, map)
+            others, structure = self._extra(goal, data, belief, n, streams.extra)
             clock.stop("search")
-            pending = np.concatenate([pending, space.to_unit(others)])
-            X = self._filter(found, n - len(others), structure, pending)
-            X = np.concatenate([X, others])
-        X = self._data.complete(X, n, np.random.default_rng(completing))
+            X = self._filter(found, n - len(others), structure, others)
+        X = self._data.complete(X, n, streams.complete)
         clock.stop("filter")
-        self.history.append(self._told(goal, outcome, len(leaves), structure, clock))
-        self._state = State(self._state.asked + 1, structure, self._kept(leaves))
-        self._leaves = leaves
+        self.history.append(self._told(goal, scale, len(leaves), structure, clock))
+        kept = data.partition.keep(leaves)
+        self._state, self._leaves = State(self._state.asked + 1, structure, kept), leaves
         return X
 
-    def _partition(self, T: Floats, leaf_size: int, rng: np.random.Generator) -> list[Leaf]:
-        """A new random partition, or the one that was drawn first."""
-        settings = self.settings
-        if self._state.leaves is not None:
-            return refill(*self._state.leaves, T, overlap=settings.overlap)
-        return mondrian(
-            T,
-            max_leaves=settings.max_leaves,
-            leaf_size=leaf_size,
-            rng=rng,
-            overlap=settings.overlap,
-        )
+    def _standardised(self, n: int) -> tuple[Data, Standardisation]:
+        """What is known, as a batch of n is to be learned from it."""
+        T, u, scale = self._data.standardised()
+        partition, model = self.settings.partition.for_batch(n), self.settings.model
+        return Data(T, np.maximum(u, HOPELESS), self.space.categorical, partition, model), scale
 
-    def _kept(self, leaves: Sequence[Leaf]) -> tuple[Floats, Floats] | None:
-        """The boxes of a partition that is to be used again."""
-        if not self.settings.fixed_partition:
-            return None
-        return np.array([leaf.lower for leaf in leaves]), np.array([leaf.upper for leaf in leaves])
-
-    def _budget(self, leaves: Sequence[Leaf], u: Floats, total: int) -> Ints:
-        """How many candidates each leaf proposes."""
-        best = np.array([u[leaf.rows].max(initial=-np.inf) for leaf in leaves])
-        if self.settings.pay_by_rank:
-            return budget_by_rank(best, total)
-        return budget(np.array([np.prod(leaf.upper - leaf.lower) for leaf in leaves]), best, total)
-
-    def _goal(self, models: Sequence[LeafModel], u: Floats, outcome: Outcome) -> Goal:
+    def _goal(self, learned: Learning, data: Data, scale: Standardisation) -> Goal:
         """The best value, and the upper bound: as given, or guessed from the best observations."""
-        best = float(u.max())
+        best = float(data.u.max())
         if self._bound is not None:
-            bound = float(outcome.to_standard(self._data.sign * self._bound))
+            bound = float(scale.to_standard(self._data.sign * self._bound))
         else:
-            bound = max([best, *(_guessed_maximum(model) for model in models)])
+            bound = max([best, *(_guessed_maximum(model) for model in learned.models.values())])
         # A bound that has been passed, or is as good as reached, leaves nothing to aim at.
         return Goal(best, max(bound, best + 1e-3), deviations=self.settings.deviations)
 
+    def _search(
+        self,
+        goal: Goal,
+        data: Data,
+        leaves: Sequence[Leaf],
+        paid: Ints,
+        learned: Learning,
+        stream: np.random.SeedSequence,
+        map: Map,
+    ) -> list[Candidates]:
+        """Candidates of all leaves that are paid, in pieces that are searched side by side."""
+        settings, pending = self.settings, self.space.to_unit(self._data.pending)
+        strategy = settings.search.with_time(len(data.u) <= data.partition.leaf_size)
+        acquisition = ACQUISITIONS[settings.acquisition]
+        pieces = [(j, count) for j in learned.models for count in strategy.pieces(int(paid[j]))]
+        seeds = stream.spawn(len(pieces))
+
+        def searched(i: int) -> Candidates:
+            (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
+            T, u = data.T[leaves[j].rows], data.u[leaves[j].rows]
+            model, snap = learned.models[j], self.space.snap
+            region = Region(model, leaves[j], T, u, acquisition, goal, snap)
+            return search(strategy, region, count, pending, rng)
+
+        return list(map(searched, range(len(pieces))))
+
+    def _extra(
+        self, goal: Goal, data: Data, belief: Belief, n: int, rng: np.random.Generator
+    ) -> tuple[Floats, Structure]:
+        """Points beside those of the search, and what the structure knows of them."""
+        pending = self.space.to_unit(self._data.pending)
+        extra = belief.extra(data, goal, n, pending, self.space, rng)
+        X = self.space.from_unit(extra.P)
+        return X[self._data.new(X)][: extra.count], extra.structure
+
     def _filter(
-        self, found: Sequence[Candidates], n: int, structure: Structure, pending: Floats
+        self, found: Sequence[Candidates], n: int, structure: Structure, others: Floats
     ) -> Floats:
-        """The batch out of all candidates that are new."""
+        """The batch out of all candidates that are new, with `others`, which are in it already."""
         P = np.concatenate([candidates.P for candidates in found])
         value = np.concatenate([candidates.value for candidates in found])
         X = self.space.from_unit(P)
         new = self._data.new(X)
-        kernel = limit_of(self.settings, self.space.categorical)
-        chosen = select(P[new], value[new], n, kernel, structure.z, structure.density, pending)
-        return X[new[chosen]]
-
-    def _probe(
-        self,
-        n: int,
-        T: Floats,
-        u: Floats,
-        pending: Floats,
-        structure: Structure,
-        rng: np.random.Generator,
-    ) -> tuple[Floats, Structure]:
-        """Probes for half of the batch, until there are enough, and what they are made of."""
-        settings, space, dims = self.settings, self.space, T.shape[1]
-        wanted = int(settings.probes * min(dims, MANY))
-        learned = settings.pooled and settings.sweeps > 0 and settings.group_limit != 1
-        if not learned or dims == 1 or not 0 < 4 * wanted <= len(u):
-            return np.empty((0, space.dims)), structure
-        pair = structure.pair
-        if pair is None:  # as it will come back from the user's units, which may be coarse
-            pair = space.to_unit(space.from_unit(new_pair(T, u, space.snap, rng)))
-        known = are_probes(np.concatenate([T, pending]), pair).sum()
-        count = max(0, min(int(0.5 * n + rng.random()), wanted - int(known)))
-        X = space.from_unit(draw_probes(pair, 4 * count, rng))
-        return X[self._data.new(X)][:count], replace(structure, pair=pair)
+        kernel = self.settings.model.limit(self.space.categorical)
+        taken = self.space.to_unit(np.concatenate([self._data.pending, others]))
+        chosen = select(P[new], value[new], n, kernel, structure.z, structure.density, taken)
+        return np.concatenate([X[new[chosen]], others])
 
     def _told(
-        self, goal: Goal, outcome: Outcome, leaves: int, structure: Structure, clock: _Clock
+        self, goal: Goal, scale: Standardisation, leaves: int, structure: Structure, clock: _Clock
     ) -> Iteration:
-        estimate = self._data.sign * float(outcome.from_standard(goal.upper_bound))
+        estimate = self._data.sign * float(scale.from_standard(goal.upper_bound))
         return Iteration(
             iteration=self._state.asked,
             observations=len(self._data.y),
@@ -348,6 +321,25 @@ class Optimizer:
         )
 
 
+@dataclass(frozen=True)
+class Streams:
+    """The random numbers of one iteration: no stage's draws shift those of another."""
+
+    partition: np.random.Generator
+    learning: np.random.SeedSequence
+    models: np.random.SeedSequence
+    search: np.random.SeedSequence
+    complete: np.random.Generator
+    extra: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: np.random.SeedSequence) -> Streams:
+        """Those of a seed."""
+        partition, learning, models, search, complete, extra = seed.spawn(6)
+        rng = np.random.default_rng
+        return cls(rng(partition), learning, models, search, rng(complete), rng(extra))
+
+
 class _Clock:
     """Seconds by stage."""
 
@@ -359,23 +351,6 @@ class _Clock:
         now = time.perf_counter()
         self.seconds[stage] = now - self._last
         self._last = now
-
-
-def _for_batches_of(n: int, settings: Settings) -> Settings:
-    """The settings with leaves of two batches, where pooled, but twice as large as wanted at most.
-
-    A model that knows no more than the last batch forgets the batch before.
-    """
-    if not settings.pooled:
-        return settings
-    size = settings.leaf_size
-    return replace(settings, leaf_size=min(max(size, 2 * n), 2 * size))
-
-
-def _pieces(count: int, most: int) -> list[int]:
-    """Equal pieces of at most so many candidates, so that a leaf that has most does not hold up."""
-    parts = -(-count // most)
-    return [count // parts + (i < count % parts) for i in range(parts)]
 
 
 @contextmanager

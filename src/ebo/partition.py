@@ -16,12 +16,14 @@ T              (n, D)        points in the unit cube
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebo.arrays import Floats, Ints
+from ebo.checks import check_count, check_flag, check_number
 
 NARROWEST = 1e-9  # a side of this length is not cut: points that agree to here cannot be parted
 
@@ -33,6 +35,59 @@ class Leaf:
     lower: Floats
     upper: Floats
     rows: Ints
+
+
+Boxes = tuple[Floats, Floats]  # lower and upper bounds, each (J, D)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    """How the space is cut into leaves (Alg. 3).
+
+    max_leaves: N_p, most leaves.
+    leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum. Large
+        leaves know more; the cost of a leaf's model is the cube of its observations.
+    overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
+    fixed: draw one partition and keep it (the paper's baseline PBO), or a new one each iteration.
+    grows: for batches of more than `leaf_size / 2`, leaves hold two batches, but at most twice
+        `leaf_size`. A model that knows no more than the last batch forgets the one before.
+    """
+
+    max_leaves: int = 1000
+    leaf_size: int = 500
+    overlap: float = 0.0
+    fixed: bool = False
+    grows: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("max_leaves", self.max_leaves, 1)
+        check_count("leaf_size", self.leaf_size, 1)
+        check_number("overlap", self.overlap, 0.0, 1.0)
+        check_flag("fixed", self.fixed)
+        check_flag("grows", self.grows)
+
+    def for_batch(self, n: int) -> Partition:
+        """The partition for a batch of n."""
+        size = self.leaf_size
+        return replace(self, leaf_size=min(max(size, 2 * n), 2 * size)) if self.grows else self
+
+    def draw(self, T: Floats, kept: Boxes | None, rng: np.random.Generator) -> list[Leaf]:
+        """A new random partition of the unit cube, or the one that was kept."""
+        if kept is not None:
+            return refill(*kept, T, overlap=self.overlap)
+        return mondrian(
+            T,
+            max_leaves=self.max_leaves,
+            leaf_size=self.leaf_size,
+            rng=rng,
+            overlap=self.overlap,
+        )
+
+    def keep(self, leaves: Sequence[Leaf]) -> Boxes | None:
+        """The boxes of a partition that is to be used again."""
+        if not self.fixed:
+            return None
+        return np.array([leaf.lower for leaf in leaves]), np.array([leaf.upper for leaf in leaves])
 
 
 def mondrian(

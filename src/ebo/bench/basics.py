@@ -34,8 +34,8 @@ Search = Callable[[Problem, int, int], Floats]
 LEAF_SIZE, MAX_LEAVES = 20, 50  # of the illustration
 PRESETS = {
     # For batches as large as these it doubles: leaves hold as many as those of the paper's preset.
-    "default": Settings(leaf_size=LEAF_SIZE // 2, max_leaves=MAX_LEAVES),
-    "paper": Settings.paper(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES),
+    "default": Settings().changed(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES, grows=False),
+    "paper": Settings.paper().changed(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES),
 }
 
 

@@ -19,11 +19,11 @@ from threadpoolctl import threadpool_limits
 from ebo import native
 from ebo.arrays import Floats
 from ebo.bench.additive import sample_values
+from ebo.learning.sync import rand_index
 from ebo.partition import Leaf, mondrian
-from ebo.sync import rand_index
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import TileCoding
-from ebo.tilegp.gibbs import Info, Prior, State, sample
+from ebo.tilegp.gibbs import ChainState, Info, Prior, sample
 from ebo.tilegp.leaves import sample_leaves
 
 Say = Callable[[str], None]
@@ -162,7 +162,7 @@ def against_skl(n: int, seed: int, cores: int, say: Say) -> dict[str, Any]:
     }
 
 
-def without_partition(T: Floats, y: Floats, seed: int, threads: int) -> tuple[State, Info]:
+def without_partition(T: Floats, y: Floats, seed: int, threads: int) -> tuple[ChainState, Info]:
     """10 sweeps over z alone, all points in one block."""
     rng = np.random.default_rng(seed)
     kernel = TileCoding.draw(DIMS, LAYERS, rng)

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ebo.learn import Structure
+from ebo.learning.base import Structure
 from ebo.optimizer import State
 from ebo.study.storage.sqlite import Store
 from ebo.study.trial import Finish, TrialState

@@ -28,11 +28,11 @@ import numpy as np
 from ebo.arrays import Floats, Ints
 from ebo.bench.additive import random_groups, sample_values
 from ebo.bench.gibbs import timed
+from ebo.learning.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
+from ebo.moves.probes import draw_probes, new_pair
 from ebo.partition import mondrian
-from ebo.probe import draw_probes, new_pair
-from ebo.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import Info, Prior, State, begin, build, sample
+from ebo.tilegp.gibbs import ChainState, Info, Prior, begin, build, sample
 from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.leaves import sample_leaves
 
@@ -42,7 +42,7 @@ DIMS = 20
 POINTS = 1_500
 PROBES = 5 * DIMS
 NOISE_GRID = np.geomspace(1e-4, 1.0, 25)
-APART = State(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
+APART = ChainState(z=np.arange(DIMS), cuts=np.full(DIMS, 4), noise=1.0)
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def learn_from_probes(case: Case, truth: Ints, rng: np.random.Generator, threads
 
 def run_chain(
     blocks: list[tuple[Floats, Floats]],
-    start: State,
+    start: ChainState,
     sweeps: int,
     rng: np.random.Generator,
     threads: int,
-) -> tuple[State, Info]:
+) -> tuple[ChainState, Info]:
     """The pooled sampler on some blocks."""
     return sample(
         blocks,
@@ -181,7 +181,7 @@ def truth_log_likelihood(case: Case, T: Floats, y: Floats, truth: Ints) -> float
     cuts = np.full(DIMS, round(1 / case.length_scale))
     best = -np.inf
     for noise in NOISE_GRID:
-        begin(sampler, State(truth, cuts, float(noise)), Box.unit(DIMS), Laplace(), prior)
+        begin(sampler, ChainState(truth, cuts, float(noise)), Box.unit(DIMS), Laplace(), prior)
         best = max(best, sampler.log_likelihood())
     return best
 

@@ -10,7 +10,7 @@ import importlib
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,14 +108,12 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
     _known("[study]", parts["study"], ("file",))
     objective, search, evaluate = parts["objective"], parts["search"], parts["evaluate"]
     _known("[objective]", objective, (*OBJECTIVE, *BOUNDS))
-    names = tuple(field.name for field in fields(Settings))
-    _known("[search]", search, (*SEARCH, *names))
     _known("[evaluate]", evaluate, EVALUATE)
     # A built-in problem takes all points at once, unless it is said how to evaluate it.
     vectorized = objective.get("vectorized", "problem" in objective and not evaluate)
     load, space, known_bounds = _objective(objective, parts["space"], path, vectorized)
     settings = read_settings(
-        {key: value for key, value in search.items() if key in names},
+        {key: value for key, value in search.items() if key not in SEARCH},
         preset=search.get("preset", "default"),
     )
     _check(search, evaluate, objective, parts["study"])

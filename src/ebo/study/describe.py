@@ -7,15 +7,44 @@ act   = {choices = ["relu", "gelu"]}          # ordered = true where neighbours 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from ebo.settings import Settings
 from ebo.space import Space, box
 from ebo.space.parameters import Categorical, Float, Int, Parameter
 
+# What was in force where a study of schema 1 to 3 does not say.
+FLAT_DEFAULTS: dict[str, Any] = {
+    "max_leaves": 1000,
+    "leaf_size": 500,
+    "overlap": 0.0,
+    "fixed_partition": False,
+    "kernel": "laplace",
+    "layers": 64,
+    "alpha": 1.0,
+    "beta": [0.5, 3.0],
+    "group_limit": 8,
+    "noise": None,
+    "per_layer": False,
+    "sweeps": 1,
+    "pooled": True,
+    "block_size": 200,
+    "learn_from": 1000,
+    "smooth": True,
+    "probes": 0.0,
+    "acquisition": "ei",
+    "deviations": 2.0,
+    "block_samples": 40,
+    "passes": 2,
+    "greedy": True,
+    "apart": 0.25,
+    "crossed": 0.2,
+    "leaping": 0.5,
+    "polish": 0.3,
+    "candidates": 2.0,
+    "pay_by_rank": True,
+}
 FORMS = "{float = [low, high]}, {int = [low, high]} (both may have log = true) or {choices = [...]}"
 
 
@@ -41,25 +70,67 @@ def read_parameters(table: Mapping[str, Any]) -> dict[str, Parameter]:
     return {name: _read(name, entry) for name, entry in table.items()}
 
 
-def describe_settings(settings: Settings) -> dict[str, Any]:
-    """Settings as JSON data."""
-    return settings.as_dict()
-
-
 def read_settings(data: Mapping[str, Any], preset: str = "default") -> Settings:
-    """Settings by name on top of a preset; an unknown name is an error that shows what is near."""
-    known = [field.name for field in fields(Settings)]
-    for name in data:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
-            raise ValueError(f"there is no setting {name!r}{hint}")
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
-    }
+    """Settings of a TOML table, by name or in tables of their own, on top of a preset."""
     if preset not in ("default", "paper"):
         raise ValueError(f"preset is {preset!r}; choose 'default' or 'paper'")
-    return Settings(**values) if preset == "default" else Settings.paper(**values)
+    settings = Settings() if preset == "default" else Settings.paper()
+    return settings.changed(_flat(data))
+
+
+def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
+    """The settings in a study's file as `Settings.from_dict` reads them.
+
+    Up to schema 3 they were a flat table, and one from before there were probes went on without.
+    """
+    if schema > 3:
+        return dict(data)
+    old = {**FLAT_DEFAULTS, **data}
+    pooled, smooth, probes = old["pooled"], old["smooth"] and old["pooled"], old["probes"]
+    search = {"tries": old["block_samples"], "passes": old["passes"]}
+    climbing = {
+        "starts": {"apart": old["apart"]},
+        "crossover": {"share": old["crossed"]},
+        "difference": {"share": old["leaping"]},
+    }
+    pool = {name: old[name] for name in ("learn_from", "block_size")}
+    boxes = {name: old[name] for name in ("max_leaves", "leaf_size", "overlap")}
+    numbers = "kernel", "layers", "alpha", "beta", "group_limit", "noise", "per_layer"
+    return {
+        "partition": {**boxes, "fixed": old["fixed_partition"], "grows": pooled},
+        "model": {name: old[name] for name in numbers},
+        "learning": {"sweeps": old["sweeps"], "kind": "pooled" if pooled else "per-leaf"}
+        | (pool if pooled else {}),
+        "ensemble": {
+            "additive": {
+                "borrows": pooled,
+                "probes": {"per_dimension": probes} if probes and pooled else None,
+            },
+            "mixture": {"polish": {"share": old["polish"]} if old["polish"] else None}
+            if smooth
+            else None,
+        },
+        "acquisition": old["acquisition"],
+        "deviations": old["deviations"],
+        "search": {"kind": "climbing", **search, **climbing}
+        if old["greedy"]
+        else {"kind": "printed", **search},
+        "budget": {
+            "candidates": old["candidates"],
+            "by": "rank" if old["pay_by_rank"] else "volume",
+        },
+    }
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in a table as names with dots."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{inner}": item for inner, item in _flat(value).items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _describe(name: str, parameter: Parameter) -> dict[str, Any]:

@@ -25,13 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
-from ebo.learn import Structure
+from ebo.learning.base import Structure
 from ebo.observations import check_values, row_keys
 from ebo.optimizer import Learned, Optimizer
 from ebo.result import Result, make_result
 from ebo.settings import Settings
 from ebo.space import Space
-from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
+from ebo.study.describe import describe_space, migrate_settings, read_space
 from ebo.study.evaluation.base import INTERRUPTED, Evaluation
 from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
@@ -64,7 +64,9 @@ class Study:
             self.space = read_space(meta["space"])
             self.direction = str(meta["direction"])
             # A study from before there were probes goes on without.
-            self.settings = read_settings({"probes": 0.0, **meta["settings"]})
+            self.settings = Settings.from_dict(
+                migrate_settings(meta["settings"], 3 if "partition" not in meta["settings"] else 4)
+            )
             self.seed: int = meta["seed"]
             self.bounds: dict[str, float] = dict(meta["bounds"])
             self._new_optimizer()
@@ -105,7 +107,7 @@ class Study:
             "direction": direction,
             "bounds": {name: float(value) for name, value in given.items() if value is not None},
             "seed": optimizer.seed,
-            "settings": describe_settings(optimizer.settings),
+            "settings": optimizer.settings.as_dict(),
         }
         if not (exist_ok and Path(path).exists()):
             return cls(Store.create(Path(path), space.dims, meta))
@@ -237,7 +239,7 @@ class Study:
             errors=self._store.errors(),
             upper_bound=bounds[0] if bounds else None,
             upper_bound_known=bool(bounds),
-            settings=self.settings.as_dict(),
+            settings=self.settings.flat(),
             certainty=None if learned is None else learned.certainty,
             groups=() if learned is None else learned.groups,
             cuts={} if learned is None else learned.cuts,

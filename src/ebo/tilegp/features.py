@@ -30,7 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +38,11 @@ from numpy.typing import ArrayLike, NDArray
 from ebo import native
 from ebo.arrays import Bools, Floats, Ints
 from ebo.tilegp.kernel import (
+    MOST_SAMPLED_CUTS,
     CellEncoder,
+    GramRows,
     Mask,
+    Rows,
     cell_gram,
     check_cuts,
     check_groups,
@@ -54,6 +57,9 @@ class CellFeatures(ABC):
     """A family of L layers of cells; it is also a kernel (`gram`)."""
 
     whole_cuts = True  # cuts are counted; False where they are a rate
+    family: ClassVar[str | None] = None  # of the core's sampler, which can learn some of them
+    layered: ClassVar[bool] = True
+    most_cuts = MOST_SAMPLED_CUTS
 
     def __init__(self, dims: int, layers: int, categorical: Mask) -> None:
         if dims < 1 or layers < 1:
@@ -82,6 +88,10 @@ class CellFeatures(ABC):
         codes = np.stack([_small(code) for code in self._codes(np.concatenate([T, T2]), group, k)])
         n = len(T)
         return native.collisions(codes[:, :n].copy(), codes[:, n:].copy()) / self.layers
+
+    def rows(self, cuts: ArrayLike, T: Floats) -> Rows:
+        """The kernel's rows to points T (D, n)."""
+        return GramRows(self, cuts, T)
 
     def encoder(self, T: ArrayLike, z: ArrayLike, cuts: ArrayLike) -> CellEncoder:
         """The map from points to rows of Phi, with one column for each cell that T occupies."""
@@ -112,6 +122,8 @@ class TileCoding(CellFeatures):
 
     The native core repeats these floating-point operations in this order.
     """
+
+    family: ClassVar[str | None] = "tile_coding"
 
     def __init__(self, uniforms: ArrayLike, categorical: Mask = None) -> None:
         self.uniforms = _uniforms(uniforms, 2)
@@ -145,9 +157,12 @@ class TileCoding(CellFeatures):
 class MondrianGrid(CellFeatures):
     """Independent uniform cuts: the first k of `uniforms[d, :, l]` (Alg. 2, Lemma 3.1)."""
 
+    family: ClassVar[str | None] = "mondrian_grid"
+
     def __init__(self, uniforms: ArrayLike, categorical: Mask = None) -> None:
         self.uniforms = _uniforms(uniforms, 3)
         dims, self.max_cuts, layers = self.uniforms.shape
+        self.most_cuts = min(MOST_SAMPLED_CUTS, self.max_cuts)
         super().__init__(dims, layers, categorical)
 
     @classmethod

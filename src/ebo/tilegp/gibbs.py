@@ -35,7 +35,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,15 +42,12 @@ from numpy.typing import ArrayLike
 from ebo import native
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
-from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.kernel import MOST_SAMPLED_CUTS, SampledKernel
 from ebo.tilegp.model import LEAST_NOISE, check_categorical, check_values
 
-MAX_CUTS = 255  # a cell is a byte in the core
 LARGEST_NOISE = 1e12
 MOST_CELLS = 2**24  # layers times groups: the core counts them in single precision
 
-GibbsKernel = TileCoding | MondrianGrid | Hat | Laplace
 Block = tuple[ArrayLike, ArrayLike]
 
 
@@ -104,11 +100,11 @@ class Prior:
     def draw(
         self,
         box: Box,
-        kernel: GibbsKernel,
+        kernel: SampledKernel,
         rng: np.random.Generator,
         *,
         widths: ArrayLike | None = None,
-    ) -> State:
+    ) -> ChainState:
         """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
         limit = self.group_limit or box.dims
         weight = self.alpha_of(box.dims).tolist()  # of a Pólya urn: |A_m| + α_m
@@ -123,9 +119,9 @@ class Prior:
         z = np.array(labels, dtype=np.int64)
         rate, shape = self.beta
         mean = rng.gamma(shape, 1.0 / rate, size=box.dims) * _widths(widths, box.dims)
-        layers = _layers(kernel) if self.per_layer else 1
-        cuts = np.minimum(rng.poisson(mean[:, None], size=(box.dims, layers)), _max_cuts(kernel))
-        return State(
+        layers = kernel.layers if self.per_layer else 1
+        cuts = np.minimum(rng.poisson(mean[:, None], size=(box.dims, layers)), kernel.most_cuts)
+        return ChainState(
             z=z if np.ndim(self.alpha) else canonical(z),
             cuts=cuts if self.per_layer else cuts[:, 0],
             noise=float(rng.choice(np.atleast_1d(self.noise))),
@@ -133,7 +129,7 @@ class Prior:
 
 
 @dataclass(frozen=True)
-class State:
+class ChainState:
     """Where a chain stands: all that is needed to go on from here."""
 
     z: Ints
@@ -159,16 +155,16 @@ class Info:
 def sample(
     blocks: Sequence[Block],
     box: Box,
-    kernel: GibbsKernel,
+    kernel: SampledKernel,
     prior: Prior,
     *,
     sweeps: int,
     rng: np.random.Generator,
-    start: State | None = None,
+    start: ChainState | None = None,
     widths: ArrayLike | None = None,
     learn_cuts: bool = True,
     threads: int = 1,
-) -> tuple[State, Info]:
+) -> tuple[ChainState, Info]:
     """Run the chain for some sweeps, from a given start or from a draw of the prior.
 
     blocks: pairs (X, y) of points (n, D) in the box and values (n,), used as they are: centre and
@@ -203,13 +199,13 @@ def sample(
         candidates=counts["candidates"],
         seconds=seconds,
     )
-    return State(chain_z[-1].copy(), chain_cuts[-1].copy(), float(noise[-1])), info
+    return ChainState(chain_z[-1].copy(), chain_cuts[-1].copy(), float(noise[-1])), info
 
 
 def build(
     blocks: Sequence[Block],
     box: Box,
-    kernel: GibbsKernel,
+    kernel: SampledKernel,
     prior: Prior,
     *,
     widths: ArrayLike | None = None,
@@ -217,28 +213,27 @@ def build(
 ) -> native.Gibbs:
     """Check the input and hand it to the core; `begin` gives it a state."""
     dims = box.dims
-    if not isinstance(kernel, GibbsKernel):
+    if getattr(kernel, "family", None) is None:
         raise TypeError(
             f"the sampler cannot learn the cuts of {type(kernel).__name__}; "
             f"give TileCoding, MondrianGrid, Hat or Laplace"
         )
-    if prior.per_layer and isinstance(kernel, Hat | Laplace):
+    if prior.per_layer and not kernel.layered:
         raise ValueError("per_layer cuts need layers: give TileCoding or MondrianGrid, not a limit")
     check_categorical(kernel, box)
-    if _layers(kernel) * (dims + 1) > MOST_CELLS:
+    if kernel.layers * (dims + 1) > MOST_CELLS:
         raise ValueError(
-            f"{_layers(kernel)} layers are too many for {dims} dimensions; "
+            f"{kernel.layers} layers are too many for {dims} dimensions; "
             f"give at most {MOST_CELLS // (dims + 1)}"
         )
-    uniforms = kernel.uniforms if isinstance(kernel, TileCoding | MondrianGrid) else np.zeros(0)
     if threads < 1:
         raise ValueError(f"threads is {threads}; give at least 1")
     sampler = native.Gibbs(
-        family=_FAMILIES[type(kernel)],
+        family=str(kernel.family),
         dims=dims,
-        layers=_layers(kernel),
-        max_cuts=_max_cuts(kernel),
-        uniforms=np.ascontiguousarray(uniforms),
+        layers=kernel.layers,
+        max_cuts=kernel.most_cuts,
+        uniforms=np.ascontiguousarray(kernel.uniforms),
         categorical=box.categorical.tolist(),
         alpha=prior.alpha_of(dims),
         beta_rate=float(prior.beta[0]),
@@ -254,18 +249,22 @@ def build(
     for X, y in blocks:
         T = box.to_unit(X)
         crowded = [
-            d for d in np.flatnonzero(box.categorical) if len(np.unique(T[:, d])) > MAX_CUTS + 1
+            d
+            for d in np.flatnonzero(box.categorical)
+            if len(np.unique(T[:, d])) > MOST_SAMPLED_CUTS + 1
         ]
-        if crowded and uniforms.size:
+        if crowded and kernel.layered:
             raise ValueError(
-                f"dimension {crowded[0]} has more than {MAX_CUTS + 1} categories in one block; "
-                f"use a limit kernel or smaller blocks"
+                f"dimension {crowded[0]} has more than {MOST_SAMPLED_CUTS + 1} categories in one "
+                f"block; use a limit kernel or smaller blocks"
             )
         sampler.add_block(np.ascontiguousarray(T), np.ascontiguousarray(check_values(y, len(T))))
     return sampler
 
 
-def begin(sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, prior: Prior) -> None:
+def begin(
+    sampler: native.Gibbs, state: ChainState, box: Box, kernel: SampledKernel, prior: Prior
+) -> None:
     """Check a state and start the core from it."""
     z = np.asarray(state.z)
     if z.shape != (box.dims,) or z.dtype.kind not in "iu" or z.min() < 0 or z.max() >= box.dims:
@@ -277,8 +276,8 @@ def begin(sampler: native.Gibbs, state: State, box: Box, kernel: GibbsKernel, pr
         raise ValueError(
             f"z is {z.tolist()}: a group has more than group_limit = {limit} dimensions"
         )
-    shape = (box.dims, _layers(kernel)) if prior.per_layer else (box.dims,)
-    cuts, most = np.asarray(state.cuts), _max_cuts(kernel)
+    shape = (box.dims, kernel.layers) if prior.per_layer else (box.dims,)
+    cuts, most = np.asarray(state.cuts), kernel.most_cuts
     if cuts.shape != shape or cuts.dtype.kind not in "iu":
         raise ValueError(
             f"cuts have shape {cuts.shape} and type {cuts.dtype}; give {shape} integers"
@@ -303,22 +302,6 @@ def canonical(z: ArrayLike) -> Ints:
     is_first = first == np.arange(dims)
     rank = np.cumsum(is_first, axis=1) - 1
     return np.take_along_axis(rank, first, axis=1).reshape(labels.shape).astype(np.int64)
-
-
-_FAMILIES: dict[type[Any], str] = {
-    TileCoding: "tile_coding",
-    MondrianGrid: "mondrian_grid",
-    Hat: "hat",
-    Laplace: "laplace",
-}
-
-
-def _layers(kernel: GibbsKernel) -> int:
-    return 1 if isinstance(kernel, Hat | Laplace) else kernel.layers
-
-
-def _max_cuts(kernel: GibbsKernel) -> int:
-    return min(MAX_CUTS, kernel.uniforms.shape[1]) if isinstance(kernel, MondrianGrid) else MAX_CUTS
 
 
 def _widths(widths: ArrayLike | None, dims: int) -> Floats:

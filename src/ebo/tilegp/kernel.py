@@ -29,17 +29,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from ebo import native
-from ebo.arrays import Bools, Floats, Ints
+from ebo.arrays import Bools, Floats, Ints, Singles
 from ebo.tilegp.box import as_points
 
 MOST_CUTS = 10**9  # narrower cells would be lost in the rounding of t
+MOST_SAMPLED_CUTS = 255  # a cell is a byte in the core's sampler
 DENSE_CELLS = 12  # with fewer cells a layer, a dense product beats the sparse one (measured)
 
 Mask = ArrayLike | None
@@ -64,8 +65,85 @@ class Kernel(Protocol):
         ...
 
 
+class Rows(Protocol):
+    """Rows of a kernel to points T that grow in number, in single precision."""
+
+    def put(self, column: int, x: Floats) -> None:
+        """Set one of the points T."""
+        ...
+
+    def __call__(self, P: Floats, groups: list[Ints], scale: float, columns: int) -> Singles:
+        """Sum over groups of their similarity, times scale, of P and the first columns of T."""
+        ...
+
+
+class SampledKernel(Kernel, Protocol):
+    """What the sampler and the optimiser need of a kernel: it says what it can."""
+
+    @property
+    def family(self) -> str | None:
+        """The core's separator, which decides what pairs of points a dimension sets apart.
+
+        None where the core has none, so that cuts cannot be learned.
+        """
+        ...
+
+    @property
+    def layered(self) -> bool:
+        """Whether it has layers of cells, whose cuts are counted; a limit has none."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """Number of layers; 1 for a limit."""
+        ...
+
+    @property
+    def most_cuts(self) -> int:
+        """Most cuts of a dimension that the sampler may try."""
+        ...
+
+    @property
+    def uniforms(self) -> Floats:
+        """All its randomness; nothing for a limit."""
+        ...
+
+    def breaks(self, d: int, cuts: ArrayLike) -> Floats | None:
+        """Where dimension d is cut on any layer, in rising order; None where nothing is cut."""
+        ...
+
+    def rows(self, cuts: ArrayLike, T: Floats) -> Rows:
+        """The kernel's rows to points T (D, n)."""
+        ...
+
+
 class Limit(ABC):
-    """A kernel that is a product of similarities of distance, without layers."""
+    """A kernel that is a product of similarities of distance, without layers.
+
+    in_core: which of the core's profiles is its own, for fast rows; None to compute rows here.
+    """
+
+    family: ClassVar[str | None] = None
+    in_core: ClassVar[str | None] = None
+    layered: ClassVar[bool] = False
+    layers = 1
+    most_cuts = MOST_SAMPLED_CUTS
+    uniforms: Floats = np.empty(0)
+
+    @classmethod
+    def draw(
+        cls, dims: int, layers: int, rng: np.random.Generator, categorical: Mask = None
+    ) -> Self:
+        """The kernel; nothing about it is random."""
+        return cls(categorical)
+
+    def breaks(self, d: int, cuts: ArrayLike) -> None:
+        """None: nothing is cut."""
+        return
+
+    def rows(self, cuts: ArrayLike, T: Floats) -> Rows:
+        """The kernel's rows to points T (D, n)."""
+        return GramRows(self, cuts, T) if self.in_core is None else LimitRows(self, cuts, T)
 
     def __init__(self, categorical: Mask = None) -> None:
         self.categorical: Bools | None = (
@@ -107,6 +185,9 @@ class Limit(ABC):
 class Hat(Limit):
     """Limit of tile coding with one number of cuts for all layers: max(0, 1 - k|t - t'|)."""
 
+    family: ClassVar[str | None] = "hat"
+    in_core: ClassVar[str | None] = "hat"
+
     def profile(self, distance: Floats) -> Floats:
         """max(0, 1 - distance)."""
         return np.maximum(0.0, 1.0 - distance)
@@ -117,6 +198,9 @@ class Laplace(Limit):
 
     The number of cuts is the rate: the mean of the Poisson number of cuts of each layer.
     """
+
+    family: ClassVar[str | None] = "laplace"
+    in_core: ClassVar[str | None] = "laplace"
 
     def profile(self, distance: Floats) -> Floats:
         """exp(-distance)."""
@@ -137,17 +221,19 @@ class Laplace(Limit):
 
 
 class LimitRows:
-    """Rows of a limit kernel to many points T, given as (D, n), in single precision by the core."""
+    """Rows of a limit kernel to many points T, given as (D, n), by the core."""
 
     def __init__(self, kernel: Limit, cuts: ArrayLike, T: Floats) -> None:
         self.T = np.array(T, dtype=np.float32, order="C")
-        self.laplace = isinstance(kernel, Laplace)
+        self.laplace = kernel.in_core == "laplace"
         self.cuts = np.ascontiguousarray(cuts, dtype=np.float32)
         self.categorical = check_mask(kernel.categorical, len(T))
 
-    def __call__(
-        self, P: Floats, groups: list[Ints], scale: float, columns: int
-    ) -> NDArray[np.float32]:
+    def put(self, column: int, x: Floats) -> None:
+        """Set one of the points T."""
+        self.T[:, column] = x
+
+    def __call__(self, P: Floats, groups: list[Ints], scale: float, columns: int) -> Singles:
         """Sum over groups of their similarity, times scale, of P and the first columns of T."""
         return native.limit_gram(
             self.laplace,
@@ -160,6 +246,24 @@ class LimitRows:
             self.categorical,
             scale,
         )
+
+
+class GramRows:
+    """Rows of any kernel. Where there are cells, nothing may be rounded before it is in one."""
+
+    def __init__(self, kernel: Kernel, cuts: ArrayLike, T: Floats) -> None:
+        self._kernel, self._cuts, self._T = kernel, cuts, T.copy()
+
+    def put(self, column: int, x: Floats) -> None:
+        """Set one of the points T."""
+        self._T[:, column] = x
+
+    def __call__(self, P: Floats, groups: list[Ints], scale: float, columns: int) -> Singles:
+        """Sum over groups of their similarity, times scale, of P and the first columns of T."""
+        kappa = np.zeros((len(P), columns))
+        for group in groups:
+            kappa += self._kernel.group_gram(P, self._T[:, :columns].T, group, self._cuts)
+        return (scale * kappa).astype(np.float32)
 
 
 def cell_gram(codes: Codes, T: Floats, T2: Floats, groups: list[Ints], layers: int) -> Floats:

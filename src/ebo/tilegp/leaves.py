@@ -11,7 +11,7 @@ from ebo.arrays import Floats
 from ebo.partition import Leaf
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import TileCoding
-from ebo.tilegp.gibbs import Info, Prior, State, sample
+from ebo.tilegp.gibbs import ChainState, Info, Prior, sample
 
 
 class Map(Protocol):
@@ -31,7 +31,7 @@ def sample_leaves(
     sweeps: int,
     seed: np.random.SeedSequence,
     map: Map = map,
-) -> list[tuple[State, Info]]:
+) -> list[tuple[ChainState, Info]]:
     """Run a chain in every leaf, on tile coding of its own box; leaf j has stream j of the seed.
 
     `map` runs the leaves: the built-in, or a thread pool's, since the core releases the GIL. The
@@ -39,7 +39,7 @@ def sample_leaves(
     thread when the others are through.
     """
 
-    def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[State, Info]:
+    def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[ChainState, Info]:
         leaf, stream = job
         rng = np.random.default_rng(stream)
         kernel = TileCoding.draw(T.shape[1], layers, rng)

@@ -19,50 +19,85 @@ v          (n,)         R⁻¹ κ_n of one point
 
 from __future__ import annotations
 
+from typing import Protocol, Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
 from ebo import native
 from ebo.arrays import Floats, Ints, Singles
-from ebo.tilegp.kernel import Kernel, Limit, LimitRows, members
+from ebo.tilegp.kernel import LimitRows, SampledKernel, members
 from ebo.tilegp.smooth import Smooth, SmoothRows
 
-NOTHING = np.empty(0, dtype=np.float32)
+NOTHING = np.empty(0)
 ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no less
 
 
-class Posterior:
-    """A TileGP with given z, cuts and noise variance, conditioned on observations.
+class Aim(Protocol):
+    """What a point is worth; see `acquisition.Aim`."""
 
-    With a smooth part, the kernel is the mixture of both, and the noise is that of the mixture.
+    @property
+    def core(self) -> native.Goal | None:
+        """The same in the core, if it has it."""
+        ...
+
+    def worth(self, mean: Floats, sd: Floats) -> Floats:
+        """Of posterior means and deviations, in the model's scale."""
+        ...
+
+
+class Posterior:
+    """A TileGP with given groups, cuts and noise variance, given observations.
+
+    inverse, w: R⁻¹ and R⁻¹ y, from `Posterior.of`, or from another way to take in observations.
+    smooth: with a smooth part the kernel is the mixture of both, and the noise is the mixture's.
     """
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: SampledKernel,
+        groups: list[Ints],
+        cuts: ArrayLike,
+        noise: float,
+        T: Floats,
+        inverse: Floats,
+        w: Floats,
+        smooth: Smooth | None = None,
+    ) -> None:
+        self.kernel, self.groups, self.cuts, self.noise = kernel, groups, np.asarray(cuts), noise
+        self.T, self.inverse, self.w, self.smooth = T, inverse, w, smooth
+
+    @classmethod
+    def of(
+        cls,
+        kernel: SampledKernel,
         z: Ints,
         cuts: ArrayLike,
         noise: float,
         T: Floats,
         y: Floats,
         smooth: Smooth | None = None,
-    ) -> None:
-        self.kernel, self.cuts, self.noise, self.T = kernel, np.asarray(cuts), noise, T
-        self.smooth = smooth
-        self.groups = members(z)
-        self.group_share = (1.0 if smooth is None else 1.0 - smooth.share) / len(self.groups)
-        covariance = self.kappa(T, T)
+    ) -> Self:
+        """Conditioned on observations: O(n³)."""
+        posterior = cls(kernel, members(z), cuts, noise, T, NOTHING, NOTHING, smooth)
+        covariance = posterior.kappa(T, T)
         covariance[np.diag_indices(len(T))] += noise
         root = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
         identity = np.eye(len(T))
-        self.inverse = solve_triangular(root, identity, lower=True, check_finite=False)
-        self.w = self.inverse @ y
+        posterior.inverse = solve_triangular(root, identity, lower=True, check_finite=False)
+        posterior.w = posterior.inverse @ y
+        return posterior
+
+    @property
+    def group_share(self) -> float:
+        """What the similarity of one group counts in the kernel."""
+        return (1.0 if self.smooth is None else 1.0 - self.smooth.share) / len(self.groups)
 
     def fit_scale(self, doubt: float) -> float:
-        """Divide y by the deviation √c at which the kernel fits it best, and return that.
+        """Divide y by √c, the deviation at which the kernel fits it best; returns √c.
 
-        It is drawn towards one as by `doubt` observations more that fit as it is.
+        As few observations say little, `doubt` more are counted that would fit with √c = 1.
         """
         deviation = float(np.sqrt((self.w @ self.w + doubt) / (len(self.w) + doubt)))
         self.w /= deviation
@@ -89,8 +124,8 @@ class Posterior:
         return total
 
 
-class Moves:
-    """The posterior for points that change one block at a time, and are added by and by.
+class Walk:
+    """The posterior for a point that moves one block at a time, and for points added by and by.
 
     In single precision: good for finding out which block is best, not for what is said of a point
     in the end. `room` is how many points can be added.
@@ -99,13 +134,9 @@ class Moves:
     def __init__(self, posterior: Posterior, room: int) -> None:
         self._posterior = posterior
         n, dims = posterior.T.shape
-        self._T = np.zeros((dims, n + room))
-        self._T[:, :n] = posterior.T.T
-        kernel = posterior.kernel
-        # Kernels with cells must see which cell a point is in, so that nothing is rounded for them.
-        self._rows = (
-            LimitRows(kernel, posterior.cuts, self._T) if isinstance(kernel, Limit) else None
-        )
+        T = np.zeros((dims, n + room))
+        T[:, :n] = posterior.T.T
+        self._rows = posterior.kernel.rows(posterior.cuts, T)
         self._inverse = np.zeros((n + room, n + room), dtype=np.float32)
         self._inverse[:n, :n] = posterior.inverse
         self._w = np.zeros(n + room, dtype=np.float32)
@@ -114,8 +145,10 @@ class Moves:
         self._length = n
         self._smooth = None
         if posterior.smooth is not None:
-            self._smooth = SmoothRows(posterior.smooth, self._T, kernel.categorical)
-        self._core = None if self._rows is None else self._in_core(self._rows, self._smooth)
+            self._smooth = SmoothRows(posterior.smooth, T, posterior.kernel.categorical)
+        self._core = None  # the core knows the limit kernels
+        if isinstance(self._rows, LimitRows):
+            self._core = self._in_core(self._rows, self._smooth)
 
     def whitened(self, x: Floats) -> Singles:
         """v of a point (D,)."""
@@ -143,18 +176,22 @@ class Moves:
         kappa -= kappa[0].copy()
         return self._moments(kappa, base)
 
-    def climb(self, order: Ints, v: Singles, P: Floats, goal: native.Goal) -> tuple[Ints, Singles]:
-        """Rows of P that blocks of the point P[0], whose v is given, are best taken from, by what
-        the goal says, one block after the other in an order; and v of the point that they make.
+    def climb(self, order: Ints, v: Singles, P: Floats, aim: Aim) -> tuple[Ints, Singles]:
+        """Rows of P that the blocks of the point P[0], whose v is given, are best taken from.
+
+        One block after the other in an order, by what `aim` says they are worth; and v of the
+        point that they make.
         """
         groups = [self._posterior.groups[m] for m in order]
-        if self._core is not None:  # all in one call: threads have the interpreter to share
+        if self._core is not None and aim.core is not None:
+            # All in one call: threads share Python's lock.
             ends = np.cumsum([len(group) for group in groups])
-            return self._core.climb(goal, P, np.concatenate(groups), ends, np.ascontiguousarray(v))
+            base = np.ascontiguousarray(v)
+            return self._core.climb(aim.core, P, np.concatenate(groups), ends, base)
         P, rows = P.copy(), np.zeros(len(order), dtype=np.int64)
         for i, group in enumerate(groups):
             mean, sd, moved = self.vary(int(order[i]), v, P)
-            rows[i] = goal.worth(mean, sd).argmax()
+            rows[i] = aim.worth(mean, sd).argmax()
             P[0, group], v = P[rows[i], group], moved[rows[i]]
         return rows, v
 
@@ -175,9 +212,7 @@ class Moves:
         if left < native.KNOWN:
             return
         pivot = np.sqrt(left + max(self._posterior.noise, ADDED_NOISE))
-        self._T[:, n] = x
-        if self._rows is not None:
-            self._rows.T[:, n] = x
+        self._rows.put(n, x)
         if self._smooth is not None:
             self._smooth.T[:, n] = x
         self._inverse[n, :n] = -(v @ self._inverse[:n, :n]) / pivot
@@ -192,7 +227,7 @@ class Moves:
             cuts=rows.cuts,
             categorical=rows.categorical,
             scale=self._posterior.group_share,
-            rates=NOTHING if smooth is None else smooth.rates,
+            rates=NOTHING.astype(np.float32) if smooth is None else smooth.rates,
             share=0.0 if smooth is None else smooth.share,
             inverse=self._inverse,
             w=self._w,
@@ -200,14 +235,7 @@ class Moves:
 
     def _kappa(self, groups: list[Ints], P: Floats) -> Singles:
         """The part that some groups have in the kernel, (S, n)."""
-        posterior, n = self._posterior, self._length
-        share = posterior.group_share
-        if self._rows is not None:
-            return self._rows(P, groups, share, n)
-        kappa = np.zeros((len(P), n))
-        for group in groups:
-            kappa += posterior.kernel.group_gram(P, self._T[:, :n].T, group, posterior.cuts)
-        return (share * kappa).astype(np.float32)
+        return self._rows(P, groups, self._posterior.group_share, self._length)
 
     def _moments(self, kappa: Singles, base: Singles) -> tuple[Floats, Floats, Singles]:
         """μ, σ and v = base + R⁻¹ kappa: O(S n²)."""

@@ -11,13 +11,13 @@ and `workers` of `ebo.Optimizer`; what it has no use for it leaves alone. A user
 below; nothing is imported before it is asked for.
 
 A method that has `Settings` may be named with changes of them behind it, each after a plus sign:
-"ebo+smooth=False+candidates=1.0+kernel=hat". A value is a Python literal, or else a string.
+"ebo+mixture=None+candidates=1.0+kernel=hat". Names are those of `Settings.changed`; a value is a
+Python literal, or else a string.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,9 +33,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ebo-paper": ("ebo.optimizer:Optimizer", {"settings": Settings.paper()}),
     "ebo-paper-push": (
         "ebo.optimizer:Optimizer",
-        {"settings": Settings.paper(max_leaves=200, leaf_size=150, beta=(5.0, 5.0))},
+        {"settings": Settings.paper().changed(max_leaves=200, leaf_size=150, beta=(5.0, 5.0))},
     ),
-    "pbo": ("ebo.optimizer:Optimizer", {"settings": Settings.paper(fixed_partition=True)}),
+    "pbo": ("ebo.optimizer:Optimizer", {"settings": Settings.paper().changed(fixed=True)}),
     "random": (f"{HERE}.uniform:Random", {}),
     "sobol": (f"{HERE}.uniform:Sobol", {}),
     "cem": (f"{HERE}.cem:CEM", {}),
@@ -93,18 +93,15 @@ def _target_and_options(name: str) -> tuple[str, dict[str, Any]]:
             f"{name!r} changes settings, and {method!r} has none; give it without, or one of {able}"
         )
     settings: Settings = given["settings"]
-    known = settings.as_dict()
-    values = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise ValueError(f"{change!r} in {name!r} is no change; give setting=value after a +")
-        if key not in known:
-            raise ValueError(
-                f"unknown setting {key!r} in {name!r}; choose one of {', '.join(known)}"
-            )
-        values[key] = _literal(value)
-    return target, {**given, "settings": replace(settings, **values)}
+        try:
+            settings = settings.changed({key: _literal(value)})
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{change!r} in {name!r}: {error}") from None
+    return target, {**given, "settings": settings}
 
 
 def _literal(text: str) -> Any:

@@ -26,7 +26,7 @@ from ebo.arrays import Floats, Ints
 from ebo.bench.baselines.additive_gp import AdditiveGP
 from ebo.bench.baselines.base import Baseline
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import Prior, State, sample
+from ebo.tilegp.gibbs import ChainState, Prior, sample
 from ebo.tilegp.kernel import Laplace
 
 Value = Callable[[Floats], Floats]  # of points (S, F), (S,)
@@ -74,7 +74,7 @@ class AdditiveMethod(Baseline):
             self.bound = None if lower_bound is None else -lower_bound
         self._told: list[tuple[Floats, Floats]] = []
         self._waiting: dict[int, Floats] = {}  # points asked for, by number
-        self._state: State | None = None  # of the chain
+        self._state: ChainState | None = None  # of the chain
         self._learned_from = 0
 
     def _learn(self, T: Floats, u: Floats, numbers: Ints) -> None:
@@ -127,13 +127,13 @@ class AdditiveMethod(Baseline):
             rates = np.full(self.dims, 1.0 / self.length_scale)
         return self._state.z, rates, self._state.noise
 
-    def _sampled(self, T: Floats, u: Floats) -> State:
+    def _sampled(self, T: Floats, u: Floats) -> ChainState:
         """The chain, some sweeps on, by a random part of the observations."""
         rows = self.rng.permutation(len(u))[:LEARN_FROM]
         start = self._state
         if start is None:  # apart and all noise: whatever is more must be earned
             rate = 4 if self.length_scale is None else round(1.0 / self.length_scale)
-            start = State(np.arange(self.dims), np.full(self.dims, min(rate, 255)), 1.0)
+            start = ChainState(np.arange(self.dims), np.full(self.dims, min(rate, 255)), 1.0)
         deviation = float(u[rows].std()) or 1.0
         return sample(
             [(T[rows], (u[rows] - u[rows].mean()) / deviation)],

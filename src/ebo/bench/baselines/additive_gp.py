@@ -50,7 +50,16 @@ class AdditiveGP(Posterior):
         *,
         variance: float | None = None,
     ) -> None:
-        super().__init__(Laplace(), z, rates, noise, T, y)
+        posterior = Posterior.of(Laplace(), z, rates, noise, T, y)
+        super().__init__(
+            posterior.kernel,
+            posterior.groups,
+            rates,
+            noise,
+            T,
+            posterior.inverse,
+            posterior.w,
+        )
         self.mean, self.scale = 0.0, 1.0
         if variance is not None:
             self.scale = float(np.sqrt(variance))

@@ -19,15 +19,13 @@ from ebo.optimizer import Optimizer
 from ebo.settings import Settings
 
 MOST = 3_000  # observations: beyond, a batch takes minutes
-WITHOUT_PARTITION = Settings(
+WITHOUT_PARTITION = Settings().changed(
     max_leaves=1,
     leaf_size=10**9,
     block_size=10**9,
     learn_from=10**9,
-    pooled=True,
-    smooth=False,
-    probes=0.0,
-    polish=0.0,
+    mixture=None,
+    probes=None,
 )
 
 

@@ -24,18 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebo.acquisition import Goal, gumbel_maxima
+from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima
 from ebo.arrays import Floats, Ints
 from ebo.batch import select
 from ebo.bench.additive import random_groups
 from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
-from ebo.learn import LeafModel
-from ebo.outcome import Outcome
+from ebo.learning import LeafModel
+from ebo.moves.base import Region
+from ebo.moves.search import search
 from ebo.partition import Leaf
-from ebo.search import Local, propose
 from ebo.settings import Settings
+from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import Laplace, check_groups, members
 from ebo.tilegp.posterior import Posterior
 
@@ -45,15 +46,6 @@ LARGEST_GROUP = 4
 JUDGED = 2_000  # observations that the ELBO is estimated from, to compare decompositions by
 VARIANCE, NOISE = 1.0, 0.1  # to begin with; the length scale is a group's mean distance
 TOP = 100  # best observations that the maximum is guessed from, where no bound is given
-
-
-class SparsePosterior(Posterior):
-    """A sparse process as EBO's search takes one: the inducing points in place of observations."""
-
-    def __init__(self, z: Ints, cuts: Floats, noise: float, Z: Floats, B: Floats, w: Floats):
-        self.kernel, self.cuts, self.noise, self.T = Laplace(), cuts, noise, Z
-        self.groups, self.inverse, self.w = members(z), B, w
-        self.smooth, self.group_share = None, 1.0 / len(self.groups)
 
 
 class SVI(Baseline):
@@ -82,7 +74,7 @@ class SVI(Baseline):
         bound = options.get("upper_bound" if self.direction == "maximize" else "lower_bound")
         self._bound = None if bound is None else self._data.sign * float(bound)
         self.iterations, self.length_scale = iterations, length_scale
-        self.settings = Settings.paper(kernel="laplace")
+        self.settings = Settings.paper()
         self._theta: Floats | None = None  # of the last batch
         self._pending: dict[int, Floats] = {}  # points by number
 
@@ -106,14 +98,16 @@ class SVI(Baseline):
 
     def _batch(self, n: int) -> Floats:
         """Fit, search and filter, as EBO does with one leaf."""
-        T, u, outcome = self._data.standardised()
+        T, u, scale = self._data.standardised()
         rows = self._inducing(u)
         z, model = self._fitted(T, u, rows)
         leaf = Leaf(np.zeros(self.dims), np.ones(self.dims), np.arange(len(rows)))
-        goal = self._goal(model, T, u, outcome)
-        local = Local(model, leaf, T[rows], u[rows], goal, self.settings, self.space.snap, self.rng)
+        goal = self._goal(model, T, u, scale)
+        acquisition, snap = ACQUISITIONS[self.settings.acquisition], self.space.snap
+        region = Region(model, leaf, T[rows], u[rows], acquisition, goal, snap)
         pending = np.array(list(self._pending.values())).reshape(-1, self.dims)
-        found = propose(local, int(np.ceil(self.settings.candidates * n)), pending)
+        count = int(np.ceil(self.settings.budget.candidates * n))
+        found = search(self.settings.search, region, count, pending, self.rng)
         X = self.space.from_unit(found.P)
         new = self._data.new(X)
         posterior = model.posterior
@@ -144,7 +138,10 @@ class SVI(Baseline):
         self._theta = process.theta
         ell, variance, noise = np.exp(process.theta).tolist()
         cuts = np.full(self.dims, 1.0 / ell)
-        posterior = SparsePosterior(z, cuts, noise / variance, T[rows], *process.whitener())
+        # The inducing points take the place of observations.
+        posterior = Posterior(
+            Laplace(), members(z), cuts, noise / variance, T[rows], *process.whitener()
+        )
         zeros, ones = np.zeros(self.dims), np.ones(self.dims)
         scale = float(np.sqrt(variance))
         return z, LeafModel(posterior, T[rows], u[rows] - mean, zeros, ones, mean, scale)
@@ -156,11 +153,11 @@ class SVI(Baseline):
         ell = self.length_scale or self.dims / groups / 3.0
         return np.log([ell, VARIANCE, NOISE])
 
-    def _goal(self, model: LeafModel, T: Floats, u: Floats, outcome: Outcome) -> Goal:
+    def _goal(self, model: LeafModel, T: Floats, u: Floats, scale: Standardisation) -> Goal:
         """The best value, and the bound: as given, or guessed from the best observations."""
         best = float(u.max())
         if self._bound is not None:
-            bound = float(outcome.to_standard(self._bound))
+            bound = float(scale.to_standard(self._bound))
         else:
             mean, sd = model.predict(T[np.argsort(-u, kind="stable")[:TOP]])
             bound = float(np.median(gumbel_maxima(mean, sd, 99, np.random.default_rng(0))))

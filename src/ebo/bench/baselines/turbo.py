@@ -29,7 +29,7 @@ from ebo.arrays import Floats
 from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
-from ebo.outcome import Outcome
+from ebo.standardisation import Standardisation
 
 LENGTH, SHORTEST, LONGEST = 0.8, 0.5**7, 1.6
 SUCCESSES = 3  # batches in a row that double the length
@@ -193,13 +193,13 @@ class TuRBO(Baseline):
         """Candidates (C, F) of a region, and n functions drawn at them, (n, C)."""
         rows = region.nearest(int(MOST / np.sqrt(len(self.regions))))
         u = np.where(np.isnan(region.u), np.nanmin(region.u), region.u)[rows]  # failed: the worst
-        outcome = Outcome.fit(u)
+        scale = Standardisation.fit(u)
         evaluations = FIRST_FIT if region.fitted is None else FIT
         start = self._gp.first_parameters(self.dims) if region.fitted is None else region.fitted
-        process = self._gp.ExactGP.fit(region.T[rows], outcome.to_standard(u), start, evaluations)
+        process = self._gp.ExactGP.fit(region.T[rows], scale.to_standard(u), start, evaluations)
         region.fitted = process.theta
         P = self._new(self._perturbed(region, process.length_scales), n)
-        return P, outcome.from_standard(process.draw(P, n, self.rng))
+        return P, scale.from_standard(process.draw(P, n, self.rng))
 
     def _perturbed(self, region: Region, length_scales: Floats) -> Floats:
         """The centre, with some coordinates replaced by those of points spread over the box."""

@@ -15,17 +15,17 @@ from ebo.bench.experiments.race import figures
 
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 
-SMOOTH = {"the smooth part of the kernel": "ebo+smooth=False"}
+SMOOTH = {"the smooth part of the kernel": "ebo+mixture=None"}
 CHANGES = {
     **SMOOTH,
     "groups of dimensions": "ebo+group_limit=1",
-    "probes": "ebo+probes=0.0",
-    "candidates one after the other": "ebo+greedy=False",
-    "blocks of other observations": "ebo+crossed=0.0",
+    "probes": "ebo+probes=None",
+    "candidates one after the other": "ebo+search=printed+tries=40+passes=2",
+    "blocks of other observations": "ebo+crossover.share=0.0",
     "starts apart": "ebo+apart=0.0",
-    "leaps": "ebo+leaping=0.0",
-    "polish": "ebo+polish=0.0",
-    "leaves paid by rank": "ebo+pay_by_rank=False",
+    "leaps": "ebo+difference.share=0.0",
+    "polish": "ebo+polish=None",
+    "leaves paid by rank": "ebo+budget.by=volume",
     "the filter": "ebo+candidates=1.0",
     "the second pass": "ebo+passes=1",
 }

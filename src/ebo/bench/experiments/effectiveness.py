@@ -40,7 +40,7 @@ from ebo.bench import baselines
 from ebo.bench.compare import one_batch
 from ebo.bench.compare_figure import COLOURS, plain
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
-from ebo.learn import Structure
+from ebo.learning import Structure
 from ebo.optimizer import Optimizer, State
 from ebo.problems.additive import LENGTH_SCALE, Additive
 from ebo.settings import Settings
@@ -73,7 +73,7 @@ Make = Callable[[Additive, int, Scale], Any]  # a method for a problem
 
 def ebo(problem: Additive, seed: int, **changes: Any) -> Optimizer:
     """The paper's EBO with the structure of the problem."""
-    settings = Settings.paper(kernel="laplace", sweeps=0, noise=NOISE, **changes)
+    settings = Settings.paper().changed(kernel="laplace", sweeps=0, noise=NOISE, **changes)
     dims = problem.dims
     structure = Structure(problem.z, np.full(dims, 1.0 / LENGTH_SCALE), NOISE, np.eye(dims))
     optimizer = Optimizer(
@@ -85,7 +85,7 @@ def ebo(problem: Additive, seed: int, **changes: Any) -> Optimizer:
 
 def pbo(problem: Additive, seed: int, leaves: int) -> Optimizer:
     """The same with one partition for all iterations, of so many leaves."""
-    return ebo(problem, seed, fixed_partition=True, leaf_size=1, max_leaves=leaves)
+    return ebo(problem, seed, fixed=True, leaf_size=1, max_leaves=leaves)
 
 
 def _named(name: str, known: Callable[[Additive], dict[str, Any]]) -> Make:
@@ -109,7 +109,7 @@ METHODS: dict[str, Make] = {
         },
     ),
     "PBO": lambda problem, seed, scale: pbo(problem, seed, scale.leaves),
-    "PBO, large leaves": lambda problem, seed, scale: ebo(problem, seed, fixed_partition=True),
+    "PBO, large leaves": lambda problem, seed, scale: ebo(problem, seed, fixed=True),
     "EBO": lambda problem, seed, scale: ebo(problem, seed),
     "EBO, learning": _named("ebo", lambda problem: {}),
 }

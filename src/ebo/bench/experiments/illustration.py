@@ -32,9 +32,9 @@ from ebo.settings import Settings
 
 LEAF_SIZE, MAX_LEAVES = 20, 50
 PRESETS = {
-    "paper": Settings.paper(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES),
+    "paper": Settings.paper().changed(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES),
     # For batches as large as these it doubles: leaves hold as many as those of the paper's preset.
-    "default": Settings(leaf_size=LEAF_SIZE // 2, max_leaves=MAX_LEAVES),
+    "default": Settings().changed(leaf_size=LEAF_SIZE, max_leaves=MAX_LEAVES, grows=False),
 }
 BLUE, ORANGE = "#0072b2", "#e69f00"
 COLUMNS = 5  # of pictures

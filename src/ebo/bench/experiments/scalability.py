@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from ebo.bench import gibbs
 from ebo.bench.experiments.base import Claim, Notes, Result, Rows
 from ebo.bench.experiments.scalability_figure import figures
-from ebo.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
+from ebo.learning.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import TileCoding
 

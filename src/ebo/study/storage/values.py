@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats
-from ebo.learn import Structure
+from ebo.learning.base import Structure
 from ebo.optimizer import State
 from ebo.study.storage.file import StudyError
 from ebo.study.trial import Finish, TrialState

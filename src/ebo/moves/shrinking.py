@@ -1,6 +1,6 @@
 """Polish: points close to the best observation, by steps that shrink without success.
 
-The search (search.py) goes where much may be gained, and on a summit that is nearly reached there
+The search goes where much may be gained, and on a summit that is nearly reached there
 is little left, in steps far shorter than its own. So once the summit is well known, a part of each
 batch is spent there, with a model of its own: of the observations nearest to the best, in their
 scale. How long its steps are, the observations say: up to as far as the nearest of them. Steps that
@@ -22,66 +22,76 @@ P          (S, F)       tries: in a first round all as far from x as each other
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ebo.acquisition import Goal
+from ebo.acquisition import ACQUISITIONS, Aim, Goal
 from ebo.arrays import Bools, Floats
-from ebo.learn import Data, Structure, condition
-from ebo.search import Snap
-from ebo.tilegp.posterior import Moves
+from ebo.checks import check_number
+from ebo.learning.base import Data, Structure, condition
+from ebo.moves.base import Snap
+from ebo.tilegp.posterior import Walk
 
-NEAREST = 20  # observations that say how long steps are
-SHORTEST = 0.1  # step over the longest
-LEAST = 1e-3  # longest step worth a point
-ROUNDS, TRIES = 8, 100  # for a point
+NEAREST = 20  # observations that say how long steps are: a few directions are not all
+SHORTEST = 0.1  # step over the longest: what fails at one length may succeed at the other
+LEAST = 1e-3  # longest step worth a point, in parts of the range of a parameter
+ROUNDS, TRIES = 8, 100  # for a point: steps end at a fiftieth of the first
 SHRINK = 0.6  # a round's step over that of the round before
-KNOWN = 8  # observations of the model for each dimension
-MANY = 2  # times as many observations must be on the hill
+KNOWN = 8  # observations of the model for each dimension: enough for its slopes and curvatures
+ENOUGH = 2  # times as many observations must be on the hill: a sharp summit holds up a climb
 TURNS = 20  # observations that are looked at for steps left to try
 
 
-def polish(
-    data: Data,
-    structure: Structure,
-    goal: Goal,
-    n: int,
-    pending: Floats,
-    snap: Snap,
-    rng: np.random.Generator,
-) -> Floats:
-    """Points around the best observation with steps left to try, for a share of n; or none.
+@dataclass(frozen=True, kw_only=True)
+class Shrinking:
+    """Points around the best observation, once its hill is known.
 
-    There are none before the hill is known: a sharp summit halfway up would hold up the climb.
+    share: most of the batch, a share: so many where all is smooth, none where half is additive.
     """
-    settings, smooth = data.settings, structure.smooth
-    share = 0.0 if smooth is None else settings.polish * smooth.lead
-    count = int(share * n + rng.random())
-    dims = data.T.shape[1]
-    known = max(NEAREST + 1, min(KNOWN * dims, settings.leaf_size))
-    hill = _unfinished(data, MANY * known) if count else None
-    if hill is None:
-        return np.empty((0, dims))
-    x, reach, distance = hill
-    nearest = np.argsort(distance, kind="stable")[:known]
-    model = condition(data, nearest, structure, rng)
-    aim = goal.in_core("ei", model.mean, model.scale)
-    farthest = reach / (1.0 - SHRINK)  # where all rounds lead the same way
-    close = pending[np.linalg.norm(pending - x, axis=1) < farthest]
-    moves = Moves(model.posterior, room=count + len(close))
-    for other in close:
-        moves.add(other, moves.whitened(other))
-    found = []
-    for _ in range(count):
-        point, length = x, reach * SHORTEST ** rng.random()
-        P = np.empty((0, len(x)))  # the point as it stands; x itself is no try
-        for _ in range(ROUNDS):
-            P = np.concatenate([P, snap(_around(point, length, data.categorical, rng))])
-            mean, sd, whitened = moves.whole(P)
-            chosen = int(aim.worth(mean, sd).argmax())
-            point, P, length = P[chosen], P[chosen : chosen + 1], SHRINK * length
-        found.append(point)
-        moves.add(point, whitened[chosen])
-    return np.array(found)
+
+    share: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_number("share", self.share, 0.0, 1.0)
+
+    def points(
+        self,
+        data: Data,
+        structure: Structure,
+        goal: Goal,
+        n: int,
+        pending: Floats,
+        snap: Snap,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Points (Q, F) around the best observation with steps left to try; or none."""
+        count = int(self.share * structure.smooth_lead * n + rng.random())
+        known = max(NEAREST + 1, min(KNOWN * data.dims, data.partition.leaf_size))
+        hill = _unfinished(data, ENOUGH * known) if count else None
+        if hill is None:
+            return np.empty((0, data.dims))
+        x, reach, distance = hill
+        nearest = np.argsort(distance, kind="stable")[:known]
+        model = condition(data, nearest, structure, rng)
+        aim = Aim(ACQUISITIONS["ei"], goal, model.mean, model.scale)
+        farthest = reach / (1.0 - SHRINK)  # where all rounds lead the same way
+        close = pending[np.linalg.norm(pending - x, axis=1) < farthest]
+        walk = Walk(model.posterior, room=count + len(close))
+        for other in close:
+            walk.add(other, walk.whitened(other))
+        found = []
+        for _ in range(count):
+            point, length = x, reach * SHORTEST ** rng.random()
+            P = np.empty((0, len(x)))  # the point as it stands; x itself is no try
+            for _ in range(ROUNDS):
+                P = np.concatenate([P, snap(_around(point, length, data.categorical, rng))])
+                mean, sd, whitened = walk.whole(P)
+                chosen = int(aim.worth(mean, sd).argmax())
+                point, P, length = P[chosen], P[chosen : chosen + 1], SHRINK * length
+            found.append(point)
+            walk.add(point, whitened[chosen])
+        return np.array(found)
 
 
 def _unfinished(data: Data, many: int) -> tuple[Floats, float, Floats] | None:

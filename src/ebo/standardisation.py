@@ -27,14 +27,14 @@ FAILED_QUANTILE = 0.1
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Standardisation:
     """The map from objective values y to standardised values u."""
 
     centre: float  # of y/UNIT, as the scale is
     scale: float
 
     @classmethod
-    def fit(cls, y: Floats) -> Outcome:
+    def fit(cls, y: Floats) -> Standardisation:
         """Fit to the values that are finite; with none, or all equal, the scale is one."""
         known = y[np.isfinite(y)]
         if len(known) == 0:

@@ -15,20 +15,58 @@ T, u       (n, F), (n)  observations in the unit cube, standardised values
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ebo.arrays import Bools, Floats
+from ebo.arrays import Floats
+from ebo.checks import check_number
+from ebo.learning.base import Data
+from ebo.learning.pooled import are_probes
+from ebo.moves.base import Snap
+from ebo.space import Space
 
 NEAR, FAR = 0.3, 0.7  # how far b is from a, in a range that is thought of as a circle
 FROM_B = 0.15  # share of a probe's coordinates: not so many that all groups change at once
-SAME = 1e-9  # coordinates that differ by less are rounded differently
+MANY_DIMENSIONS = 60  # beyond so many, probes do not become more: they would use up the run
+FIRST = 4  # times as many observations must be there before: a must be a good one
 
 
-def new_pair(
-    T: Floats, u: Floats, snap: Callable[[Floats], Floats], rng: np.random.Generator
-) -> Floats:
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Probes for half of each batch, until there are enough.
+
+    per_dimension: so many evaluations for each parameter (60 at most), once there are four times
+        as many observations. More tell more surely which parameters act together.
+    """
+
+    per_dimension: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_number("per_dimension", self.per_dimension, 0.0, 1000.0)
+
+    def points(
+        self,
+        data: Data,
+        pair: Floats | None,
+        n: int,
+        pending: Floats,
+        space: Space,
+        rng: np.random.Generator,
+    ) -> tuple[Floats, int, Floats | None]:
+        """Probes, more than needed as some may be known; how many are; what they are made of."""
+        wanted = int(self.per_dimension * min(data.dims, MANY_DIMENSIONS))
+        if data.dims == 1 or not 0 < FIRST * wanted <= len(data.u):
+            return np.empty((0, data.dims)), 0, pair
+        if pair is None:  # as it will come back from the user's units, which may be coarse
+            new = new_pair(data.T, data.u, space.snap, rng)
+            pair = space.to_unit(space.from_unit(new))
+        known = are_probes(np.concatenate([data.T, pending]), pair).sum()
+        count = max(0, min(int(0.5 * n + rng.random()), wanted - int(known)))
+        return draw_probes(pair, 4 * count, rng), count, pair
+
+
+def new_pair(T: Floats, u: Floats, snap: Snap, rng: np.random.Generator) -> Floats:
     """The best observation, and a random point far from it in every dimension."""
     a = T[u.argmax()]
     away = np.stack([rng.uniform(NEAR, FAR, len(a)), np.full(len(a), 0.5)])
@@ -43,9 +81,3 @@ def draw_probes(pair: Floats, count: int, rng: np.random.Generator) -> Floats:
     from_b = rng.random((count, dims)) < max(FROM_B, min(0.5, 2.0 / dims))
     from_b[np.arange(count), rng.integers(dims, size=count)] = True
     return np.asarray(np.where(from_b, pair[1], pair[0]))
-
-
-def are_probes(T: Floats, pair: Floats) -> Bools:
-    """Which points (n, F) are made of the pair's coordinates."""
-    off = np.minimum(np.abs(T - pair[0]), np.abs(T - pair[1]))
-    return np.asarray(np.all(off < SAME, axis=1))

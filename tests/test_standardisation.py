@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ebo.arrays import Floats
-from ebo.outcome import FAILED_QUANTILE, HIGH, LOW, UNIT, Outcome
+from ebo.standardisation import FAILED_QUANTILE, HIGH, LOW, UNIT, Standardisation
 
 
 def naive_standard(y: Floats) -> Floats:
@@ -57,14 +57,14 @@ CASES = {
 def test_equals_the_definition(seed: int, n: int, size: int) -> None:
     y = 10.0**size * (heavy(seed, n) + 1.0)
     np.testing.assert_allclose(
-        Outcome.fit(y).to_standard(y), naive_standard(y), rtol=1e-9, atol=1e-9
+        Standardisation.fit(y).to_standard(y), naive_standard(y), rtol=1e-9, atol=1e-9
     )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rising_finite_and_without_warnings(name: str) -> None:
     y = CASES[name]
-    outcome = Outcome.fit(y)
+    outcome = Standardisation.fit(y)
     u = outcome.to_standard(y)
     assert u.shape == y.shape
     assert np.isfinite(u).all()
@@ -77,7 +77,7 @@ def test_rising_finite_and_without_warnings(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name: str) -> None:
     y = CASES[name]
-    outcome = Outcome.fit(y)
+    outcome = Standardisation.fit(y)
     back = outcome.from_standard(outcome.to_standard(y))
     np.testing.assert_allclose(back, y, rtol=1e-12, atol=1e-14 * np.abs(y).max())
 
@@ -85,20 +85,20 @@ def test_there_and_back(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_median_is_zero(name: str) -> None:
     y = CASES[name]
-    assert float(Outcome.fit(y).to_standard(np.median(y))) == pytest.approx(0.0, abs=1e-12)
+    assert float(Standardisation.fit(y).to_standard(np.median(y))) == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_upper_bound_stays_one(name: str) -> None:
     y = CASES[name]
-    outcome = Outcome.fit(y)
+    outcome = Standardisation.fit(y)
     u = outcome.to_standard(y)
     for bound in (y.max(), y.max() + 1e-3 * abs(y.max()), 1.05 * abs(y).max()):
         assert float(outcome.to_standard(bound)) >= u.max()
 
 
 def test_a_bound_far_above_is_drawn_in() -> None:
-    outcome = Outcome.fit(CASES["normal"])
+    outcome = Standardisation.fit(CASES["normal"])
     assert HIGH < float(outcome.to_standard(1e300)) < 1000.0
     assert -1000.0 < float(outcome.to_standard(-1e300)) < -LOW
 
@@ -106,7 +106,7 @@ def test_a_bound_far_above_is_drawn_in() -> None:
 @pytest.mark.parametrize("y", [[1.0, 2.0], [1e-300, 2e-300], [-1.0, -1.0 - 1e-10, -1.0 - 2e-10]])
 def test_a_bound_of_any_size_stays_one(y: list[float]) -> None:
     values = np.array(y)
-    outcome = Outcome.fit(values)
+    outcome = Standardisation.fit(values)
     assert float(outcome.to_standard(1.7e308)) > outcome.to_standard(values).max()
 
 
@@ -117,14 +117,14 @@ def test_a_bound_of_any_size_stays_one(y: list[float]) -> None:
 )
 def test_rising_on_any_numbers(y: list[float], seed: int) -> None:
     values = np.sort(np.array(y))
-    u = Outcome.fit(np.random.default_rng(seed).permutation(values)).to_standard(values)
+    u = Standardisation.fit(np.random.default_rng(seed).permutation(values)).to_standard(values)
     assert np.isfinite(u).all()
     assert (np.diff(u) >= 0).all()
 
 
 def test_smooth_at_the_joints() -> None:
     """Value and slope are continuous where the tails begin; between them the map is a line."""
-    outcome = Outcome(0.0, 1.0 / UNIT)
+    outcome = Standardisation(0.0, 1.0 / UNIT)
     step = 1e-5
     for joint in (HIGH, -LOW):
         below, at, above = outcome.to_standard([joint - step, joint, joint + step])
@@ -138,14 +138,14 @@ def test_smooth_at_the_joints() -> None:
 
 
 def test_the_inverse_on_a_grid() -> None:
-    outcome = Outcome.fit(CASES["normal"])
+    outcome = Standardisation.fit(CASES["normal"])
     u = np.linspace(-20.0, 20.0, 801)
     np.testing.assert_allclose(outcome.to_standard(outcome.from_standard(u)), u, atol=1e-10)
 
 
 def test_normal_values_become_standard_normal() -> None:
     y = np.random.default_rng(8).normal(-40.0, 1e-5, 4000)
-    u = Outcome.fit(y).to_standard(y)
+    u = Standardisation.fit(y).to_standard(y)
     inside = u[(u > -LOW) & (u < HIGH)]
     assert stats.kstest(inside, "norm").pvalue > 1e-4
     assert abs(u.mean()) < 0.1
@@ -156,14 +156,14 @@ def test_normal_values_become_standard_normal() -> None:
 @pytest.mark.parametrize("shift", [0.0, 2.0, -1000.0])
 def test_units_do_not_matter(factor: float, shift: float) -> None:
     y = heavy(9)
-    u = Outcome.fit(y).to_standard(y)
+    u = Standardisation.fit(y).to_standard(y)
     moved = factor * (y + shift)
-    np.testing.assert_allclose(Outcome.fit(moved).to_standard(moved), u, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(Standardisation.fit(moved).to_standard(moved), u, rtol=1e-9, atol=1e-9)
 
 
 def test_heavy_tails_leave_the_middle_spread_out() -> None:
     y = np.random.default_rng(10).standard_cauchy(5000)
-    u = Outcome.fit(y).to_standard(y)
+    u = Standardisation.fit(y).to_standard(y)
     assert np.abs(u).max() < 20.0
     assert float(stats.iqr(u)) == pytest.approx(1.349, abs=1e-3)
 
@@ -181,24 +181,24 @@ def test_a_wilder_value_changes_nothing(wild: float) -> None:
 
 def check_wild(wild: float) -> None:
     y = np.random.default_rng(11).standard_normal(100)
-    u = Outcome.fit(np.append(y, wild)).to_standard(y)
-    np.testing.assert_allclose(u, Outcome.fit(y).to_standard(y), atol=0.1)
+    u = Standardisation.fit(np.append(y, wild)).to_standard(y)
+    np.testing.assert_allclose(u, Standardisation.fit(y).to_standard(y), atol=0.1)
 
 
 @pytest.mark.parametrize("wild", [1e4, -1e10])
 def test_a_wild_value_among_equal_ones_does_not_hide_the_rest(wild: float) -> None:
     y = np.concatenate([np.zeros(60), np.random.default_rng(12).standard_normal(40), [wild]])
-    assert np.ptp(Outcome.fit(y).to_standard(y[:-1])) > 0.5
+    assert np.ptp(Standardisation.fit(y).to_standard(y[:-1])) > 0.5
 
 
 def test_equal_values_are_zero() -> None:
     for y in (np.full(5, 1e300), np.full(5, -1e-300), np.zeros(3), np.array([7.0])):
-        assert Outcome.fit(y).to_standard(y).tolist() == [0.0] * len(y)
+        assert Standardisation.fit(y).to_standard(y).tolist() == [0.0] * len(y)
 
 
 def test_more_than_half_equal_still_tells_the_others_apart() -> None:
     y = np.append(np.full(99, 1.0), 2.0)
-    u = Outcome.fit(y).to_standard(y)
+    u = Standardisation.fit(y).to_standard(y)
     assert np.all(u[:99] == 0.0)
     assert u[99] > 0.5
 
@@ -206,8 +206,8 @@ def test_more_than_half_equal_still_tells_the_others_apart() -> None:
 def test_failed_evaluations_are_as_bad_as_the_lowest_tenth() -> None:
     y = np.random.default_rng(12).standard_normal(101)
     failed = np.concatenate([[np.nan], y, [np.nan, -np.inf]])
-    outcome = Outcome.fit(failed)
-    assert outcome == Outcome.fit(y)
+    outcome = Standardisation.fit(failed)
+    assert outcome == Standardisation.fit(y)
     u = outcome.to_standard(failed)
     np.testing.assert_array_equal(u[1:-2], outcome.to_standard(y))
     np.testing.assert_allclose(u[[0, -2, -1]], np.quantile(u[1:-2], FAILED_QUANTILE))
@@ -216,12 +216,12 @@ def test_failed_evaluations_are_as_bad_as_the_lowest_tenth() -> None:
 
 def test_all_failed_and_none() -> None:
     for y in (np.full(3, np.nan), np.empty(0)):
-        outcome = Outcome.fit(y)
-        assert outcome == Outcome(0.0, 1.0 / UNIT)
+        outcome = Standardisation.fit(y)
+        assert outcome == Standardisation(0.0, 1.0 / UNIT)
         assert outcome.to_standard(y).tolist() == [0.0] * len(y)
 
 
 def test_the_values_given_are_left_alone() -> None:
     y = np.array([1.0, np.nan, 3.0])
-    Outcome.fit(y).to_standard(y)
+    Standardisation.fit(y).to_standard(y)
     np.testing.assert_array_equal(y, [1.0, np.nan, 3.0])

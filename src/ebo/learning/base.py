@@ -1,0 +1,250 @@
+"""What all ways of learning share: the data, the structure that is learned, and a leaf's model.
+
+=========  ===========  ======================================================================
+name       shape        meaning
+=========  ===========  ======================================================================
+T, u       (n, F), (n)  observations in the unit cube, standardised values
+`z`        (F,)         group of each dimension
+`density`  (F,)         cuts k per whole range: a leaf of width w_d has density_d w_d of them
+`noise`    scalar       σ², in parts of the variance of a leaf's values
+=========  ===========  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from ebo.arrays import Bools, Floats, Ints
+from ebo.learning.model import Model
+from ebo.partition import Leaf, Partition
+from ebo.tilegp.box import Box
+from ebo.tilegp.gibbs import ChainState, Prior
+from ebo.tilegp.kernel import SampledKernel
+from ebo.tilegp.leaves import Map
+from ebo.tilegp.posterior import Posterior
+from ebo.tilegp.smooth import Smooth
+
+# A leaf's own mean and variance count as much as the whole's with so many points: as many as a
+# quantity needs before its own deviation is known to a third.
+SHRINKAGE = 4.0
+
+
+@dataclass(frozen=True)
+class Data:
+    """All observations, how the space is partitioned, and which model learns from them."""
+
+    T: Floats
+    u: Floats
+    categorical: Bools
+    partition: Partition
+    model: Model
+
+    @property
+    def dims(self) -> int:
+        """F, the number of free dimensions."""
+        return int(self.T.shape[1])
+
+    @cached_property
+    def best(self) -> Ints:
+        """Rows of the best observations, two leaves full, best first."""
+        return np.argsort(-self.u, kind="stable")[: 2 * self.partition.leaf_size]
+
+    @cached_property
+    def around_the_best(self) -> Ints:
+        """All rows, the nearest to the best observation first."""
+        return by_distance(self.T, int(self.u.argmax()))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is known of the function as a whole."""
+
+    z: Ints
+    density: Floats
+    noise: float  # of the chain, which knows of no smooth part
+    together: Floats  # (F, F) how often two dimensions were in one group
+    smooth: Smooth | None = None
+    pair: Floats | None = None  # (2, F) what probes are made of
+
+    @classmethod
+    def simplest(cls, model: Model, dims: int) -> Structure:
+        """Every dimension by itself, and all noise: whatever is more must be earned."""
+        rate, shape = model.beta
+        density, separate = np.full(dims, shape / rate), np.arange(dims)
+        return cls(separate, density, float(model.noise_grid[-1]), np.eye(dims))
+
+    @property
+    def leaf_noise(self) -> float:
+        """The noise of a leaf's model."""
+        return self.noise if self.smooth is None else self.smooth.noise
+
+    @property
+    def additive_lead(self) -> float:
+        """How far the additive part outweighs the smooth one: 1 without any, 0 where half is."""
+        return 1.0 if self.smooth is None else max(0.0, 1.0 - 2.0 * self.smooth.share)
+
+    @property
+    def smooth_lead(self) -> float:
+        """How far the smooth part outweighs the additive one: 0 without any, or where half is."""
+        return 0.0 if self.smooth is None else self.smooth.lead
+
+
+@dataclass(frozen=True)
+class LeafModel:
+    """The posterior of a leaf, with the way from the unit cube and standardised values to it."""
+
+    posterior: Posterior
+    T: Floats  # the observations, in the unit cube
+    y: Floats  # their values, in the model's scale
+    lower: Floats
+    width: Floats
+    mean: float
+    scale: float
+
+    def to_leaf(self, P: Floats) -> Floats:
+        """Points of the unit cube in the model's coordinates."""
+        return np.clip((P - self.lower) / self.width, 0.0, 1.0)
+
+    def predict(self, P: Floats) -> tuple[Floats, Floats]:
+        """Mean and deviation of the standardised values at points of the unit cube."""
+        mean, sd = self.posterior.predict(self.to_leaf(P))
+        return self.mean + self.scale * mean, self.scale * sd
+
+
+class Belief(Protocol):
+    """What one iteration takes for true; see belief.py."""
+
+    @property
+    def structure(self) -> Structure:
+        """The structure, with its smooth part or without."""
+        ...
+
+    def rows(self, data: Data, rows: Ints, rng: np.random.Generator) -> Ints:
+        """Rows of the observations that the model of a leaf with these rows knows."""
+        ...
+
+
+Drawn = TypeVar("Drawn", bound=Belief)
+DrawnCovariant = TypeVar("DrawnCovariant", bound=Belief, covariant=True)
+
+
+class Ensemble(Protocol[DrawnCovariant]):
+    """All beliefs there are."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether a smooth part is to be learned."""
+        ...
+
+    def draw(
+        self, structure: Structure, rng: np.random.Generator, *, fixed: bool = False
+    ) -> DrawnCovariant:
+        """The belief of one iteration; `fixed` says that the structure is not learned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What an iteration has learned: models of leaves by number, and the structure of all."""
+
+    models: dict[int, LeafModel]
+    structure: Structure
+
+
+class Learner(Protocol):
+    """A way to learn."""
+
+    @property
+    def sweeps(self) -> int:
+        """Gibbs sweeps an iteration; 0 keeps the structure as it is."""
+        ...
+
+    def learn(
+        self,
+        data: Data,
+        leaves: Sequence[Leaf],
+        wanted: Sequence[int],
+        structure: Structure | None,
+        ensemble: Ensemble[Drawn],
+        *,
+        once: np.random.SeedSequence,
+        each: np.random.SeedSequence,
+        map: Map,
+        threads: int,
+    ) -> tuple[Learning, Drawn]:
+        """Models of the leaves that are wanted, the structure of all, and the belief drawn.
+
+        structure: the one before. once, each: streams for what is done once, and for every leaf.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of some values, drawn towards 0 and 1 where there are few."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, u: Floats) -> Scale:
+        """That of values u."""
+        count = len(u) + SHRINKAGE
+        mean = float(u.sum() / count)
+        variance = (np.sum((u - mean) ** 2) + SHRINKAGE) / count
+        return cls(mean, float(np.sqrt(variance)))
+
+    def apply(self, u: Floats) -> Floats:
+        """Values of mean 0 and deviation 1."""
+        return (u - self.mean) / self.deviation
+
+
+def condition(data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> LeafModel:
+    """Condition on some of the observations, with the structure that all share."""
+    T, u, dims = data.T[rows], data.u[rows], data.dims
+    scale = Scale.of(u)
+    kernel = data.model.draw_kernel(data.categorical, rng)
+    cuts = np.rint(structure.density) if kernel.layered else structure.density
+    y = scale.apply(u)
+    noise = structure.leaf_noise
+    posterior = Posterior.of(kernel, structure.z, cuts, noise, T, y, structure.smooth)
+    c = posterior.fit_scale(SHRINKAGE)
+    lower, width = np.zeros(dims), np.ones(dims)
+    return LeafModel(posterior, T, y / c, lower, width, scale.mean, c * scale.deviation)
+
+
+def leaf_box(lower: Floats, upper: Floats, categorical: Bools) -> Box:
+    """A part of the unit cube as the sampler's box."""
+    return Box(lower, upper, tuple("label" if mask else "continuous" for mask in categorical))
+
+
+def chain_start(
+    structure: Structure, width: Floats, kernel: SampledKernel, prior: Prior
+) -> ChainState:
+    """The structure as the start of a chain on a box of some width."""
+    cuts = np.clip(np.rint(structure.density * width), 0, kernel.most_cuts).astype(np.int64)
+    if prior.per_layer:
+        cuts = np.repeat(cuts[:, None], kernel.layers, axis=1)
+    return ChainState(structure.z, cuts, structure.noise)
+
+
+def per_dimension(cuts: Ints) -> Floats:
+    """Cuts (F,) or (F, L) as one number a dimension."""
+    return np.asarray(cuts.reshape(len(cuts), -1).mean(axis=1), dtype=np.float64)
+
+
+def outside(rows: Ints, n: int) -> Bools:
+    """Which of n rows are not among these, (n,)."""
+    mask = np.ones(n, dtype=np.bool_)
+    mask[rows] = False
+    return mask
+
+
+def by_distance(T: Floats, row: int) -> Ints:
+    """All rows, the nearest to one of them first."""
+    return np.argsort(np.sum((T - T[row]) ** 2, axis=1), kind="stable")

@@ -1,0 +1,115 @@
+"""Learning as printed (Alg. 1): every leaf has a chain of its own, and all agree on a structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebo.checks import check_count
+from ebo.learning.base import (
+    Data,
+    Drawn,
+    Ensemble,
+    LeafModel,
+    Learning,
+    Scale,
+    Structure,
+    chain_start,
+    condition,
+    leaf_box,
+    per_dimension,
+)
+from ebo.learning.sync import co_membership, combine_cuts, combine_groups
+from ebo.partition import Leaf
+from ebo.tilegp.gibbs import ChainState, sample
+from ebo.tilegp.leaves import Map
+from ebo.tilegp.posterior import Posterior
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerLeaf:
+    """Gibbs sampling in every leaf (line 6), and synchronisation (line 13).
+
+    sweeps: Gibbs sweeps of each leaf's chain an iteration; 0 keeps the structure of the state that
+        the optimiser was restored from.
+    """
+
+    sweeps: int = 10
+
+    def __post_init__(self) -> None:
+        check_count("sweeps", self.sweeps, 0)
+
+    def learn(
+        self,
+        data: Data,
+        leaves: Sequence[Leaf],
+        wanted: Sequence[int],
+        structure: Structure | None,
+        ensemble: Ensemble[Drawn],
+        *,
+        once: np.random.SeedSequence,
+        each: np.random.SeedSequence,
+        map: Map,
+        threads: int,
+    ) -> tuple[Learning, Drawn]:
+        """See `Learner`."""
+        rng, seeds = np.random.default_rng(once), each.spawn(len(leaves))
+
+        def conditioned(j: int) -> LeafModel:
+            return condition(data, leaves[j].rows, given, np.random.default_rng(seeds[j]))
+
+        def chained(j: int) -> tuple[LeafModel, ChainState]:
+            return self.leaf(data, leaves[j], structure, np.random.default_rng(seeds[j]))
+
+        if not self.sweeps:
+            given = structure or Structure.simplest(data.model, data.dims)
+            models = dict(zip(wanted, map(conditioned, wanted), strict=True))
+            return Learning(models, given), ensemble.draw(given, rng, fixed=True)
+        results = list(map(chained, range(len(leaves))))
+        learned = synchronise(results, data.model.group_limit)
+        models = {j: results[j][0] for j in wanted}
+        return Learning(models, learned), ensemble.draw(learned, rng)
+
+    def leaf(
+        self, data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator
+    ) -> tuple[LeafModel, ChainState]:
+        """Run a chain of the leaf's own, and condition on its observations.
+
+        Where there are more than `leaf_size`, since `max_leaves` is reached or a fixed partition
+        fills up, the chain knows so many, by chance: its cost is the cube of their number.
+        """
+        partition = data.partition
+        lower = np.maximum(leaf.lower - partition.overlap, 0.0)
+        upper = np.minimum(leaf.upper + partition.overlap, 1.0)
+        box, width = leaf_box(lower, upper, data.categorical), upper - lower
+        T, u = data.T[leaf.rows], data.u[leaf.rows]
+        scale = Scale.of(u)
+        y = scale.apply(u)
+        kernel, prior = data.model.draw_kernel(data.categorical, rng), data.model.prior()
+        start = None if structure is None else chain_start(structure, width, kernel, prior)
+        some = np.arange(len(u))
+        if len(u) > partition.leaf_size:
+            some = np.sort(rng.choice(some, partition.leaf_size, replace=False))
+        block = T[some], y[some]
+        state, _ = sample(
+            [block], box, kernel, prior, sweeps=self.sweeps, rng=rng, start=start, widths=width
+        )
+        posterior = Posterior.of(kernel, state.z, state.cuts, state.noise, box.to_unit(T), y)
+        return LeafModel(posterior, T, y, lower, width, scale.mean, scale.deviation), state
+
+
+def synchronise(
+    results: Sequence[tuple[LeafModel, ChainState]], group_limit: int | None
+) -> Structure:
+    """One structure out of those of all leaves (Alg. 1, line 13)."""
+    together = co_membership([state.z for _, state in results])
+    densities = [per_dimension(state.cuts) / model.width for model, state in results]
+    noise = np.exp(np.mean([np.log(state.noise) for _, state in results]))
+    return Structure(
+        combine_groups(together, group_limit),
+        combine_cuts(np.array(densities)),
+        float(noise),
+        together,
+    )
