@@ -136,7 +136,11 @@ def cases() -> dict[str, Callable[[], list[Floats]]]:
             kernel="mondrian-grid", per_layer=True, layers=8, sweeps=2, leaf_size=40
         ),
         "greedy paper": paper.changed(
-            search=Climbing(tries=1000, passes=1), layers=16, leaf_size=40, acquisition="pi"
+            {"step.count": 1000},
+            search=Climbing(passes=1),
+            layers=16,
+            leaf_size=40,
+            acquisition="pi",
         ),
     }
     found |= {name: case(MIXED, mixture, settings=s, **small) for name, s in others.items()}

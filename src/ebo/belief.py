@@ -14,13 +14,28 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ebo.acquisition import Goal
+from ebo.acquisition import Acquisition, Goal
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_flag
 from ebo.learning.base import Data, Structure, by_distance, outside
+from ebo.moves.base import Move
+from ebo.moves.crossover import Crossover
+from ebo.moves.difference import Difference
 from ebo.moves.probes import Probes
 from ebo.moves.shrinking import Shrinking
+from ebo.moves.step import Step
 from ebo.space import Space
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for: a batch of n points of a space, beside the pending ones (Q, F)."""
+
+    n: int
+    space: Space
+    pending: Floats
+    acquisition: Acquisition
+    goal: Goal
 
 
 @dataclass(frozen=True)
@@ -39,10 +54,12 @@ class Additive:
     borrows: a leaf's model also knows some of the best observations outside its box, as many as
         `leaf_size` allows, and fewer where half is not additive. What is good far away tells of
         each group here.
+    moves: how candidates are found. Steps may be short or long; crossing is what goes far.
     probes: evaluations that tell which parameters act together; None for none.
     """
 
     borrows: bool = True
+    moves: tuple[Move, ...] = (Step(), Crossover())
     probes: Probes | None = field(default_factory=Probes)
 
     def __post_init__(self) -> None:
@@ -65,16 +82,15 @@ class Additive:
         self,
         data: Data,
         structure: Structure,
-        goal: Goal,
-        n: int,
-        pending: Floats,
-        space: Space,
+        asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
         """Probes."""
         if self.probes is None or data.model.group_limit == 1:
             return Extra(np.empty((0, data.dims)), 0, structure)
-        P, count, pair = self.probes.points(data, structure.pair, n, pending, space, rng)
+        P, count, pair = self.probes.points(
+            data, structure.pair, asked.n, asked.pending, asked.space, rng
+        )
         return Extra(P, count, replace(structure, pair=pair))
 
 
@@ -82,9 +98,12 @@ class Additive:
 class Mixture:
     """The function is additive, and beside it smooth in all parameters together.
 
+    moves: how candidates are found. A smooth part is sure of short steps and shy of long ones. So
+        that a candidate of long reach is one, it has no short steps to choose from.
     polish: a part of the batch that goes to where the best observation is; None for none.
     """
 
+    moves: tuple[Move, ...] = (Difference(), Step(shortest=0.3), Crossover())
     polish: Shrinking | None = field(default_factory=Shrinking)
 
     def rows(self, data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> Ints:
@@ -102,16 +121,22 @@ class Mixture:
         self,
         data: Data,
         structure: Structure,
-        goal: Goal,
-        n: int,
-        pending: Floats,
-        space: Space,
+        asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
         """Points that polish the best observation."""
         if self.polish is None:
             return Extra(np.empty((0, data.dims)), 0, structure)
-        P = self.polish.points(data, structure, goal, n, pending, space.snap, rng)
+        P = self.polish.points(
+            data,
+            structure,
+            asked.acquisition,
+            asked.goal,
+            asked.n,
+            asked.pending,
+            asked.space.snap,
+            rng,
+        )
         return Extra(P, len(P), structure)
 
 
@@ -127,6 +152,11 @@ class Belief:
     structure: Structure
     learned: Structure
 
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """How candidates are found."""
+        return self.strategy.moves
+
     def rows(self, data: Data, rows: Ints, rng: np.random.Generator) -> Ints:
         """Rows of the observations that the model of a leaf with these rows knows."""
         return self.strategy.rows(data, rows, self.learned, rng)
@@ -134,14 +164,11 @@ class Belief:
     def extra(
         self,
         data: Data,
-        goal: Goal,
-        n: int,
-        pending: Floats,
-        space: Space,
+        asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
-        """Points of a batch of n beside those that the search finds."""
-        return self.strategy.extra(data, self.learned, goal, n, pending, space, rng)
+        """Points of a batch beside those that the search finds."""
+        return self.strategy.extra(data, self.learned, asked, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima
 from ebo.arrays import Floats, Ints
 from ebo.batch import select
-from ebo.belief import Belief
+from ebo.belief import Asked, Belief
 from ebo.checks import check_count
 from ebo.learning import Data, LeafModel, Learning, Structure
 from ebo.moves.base import Region
@@ -228,9 +228,12 @@ class Optimizer:
                 threads=self._workers,
             )
             clock.stop("learn")
+            pending = self.space.to_unit(self._data.pending)
+            acquisition = ACQUISITIONS[settings.acquisition]
             goal = self._goal(learned, data, scale)
-            found = self._search(goal, data, leaves, paid, learned, streams.search, map)
-            others, structure = self._extra(goal, data, belief, n, streams.extra)
+            asked = Asked(n, self.space, pending, acquisition, goal)
+            found = self._search(asked, data, leaves, paid, learned, belief, streams.search, map)
+            others, structure = self._extra(asked, data, belief, streams.extra)
             clock.stop("search")
             X = self._filter(found, n - len(others), structure, others)
         X = self._data.complete(X, n, streams.complete)
@@ -258,36 +261,35 @@ class Optimizer:
 
     def _search(
         self,
-        goal: Goal,
+        asked: Asked,
         data: Data,
         leaves: Sequence[Leaf],
         paid: Ints,
         learned: Learning,
+        belief: Belief,
         stream: np.random.SeedSequence,
         map: Map,
     ) -> list[Candidates]:
         """Candidates of all leaves that are paid, in pieces that are searched side by side."""
-        settings, pending = self.settings, self.space.to_unit(self._data.pending)
-        strategy = settings.search.with_time(len(data.u) <= data.partition.leaf_size)
-        acquisition = ACQUISITIONS[settings.acquisition]
+        strategy = self.settings.search.with_time(len(data.u) <= data.partition.leaf_size)
         pieces = [(j, count) for j in learned.models for count in strategy.pieces(int(paid[j]))]
         seeds = stream.spawn(len(pieces))
 
         def searched(i: int) -> Candidates:
             (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
             T, u = data.T[leaves[j].rows], data.u[leaves[j].rows]
-            model, snap = learned.models[j], self.space.snap
-            region = Region(model, leaves[j], T, u, acquisition, goal, snap)
-            return search(strategy, region, count, pending, rng)
+            region = Region(
+                learned.models[j], leaves[j], T, u, asked.acquisition, asked.goal, self.space.snap
+            )
+            return search(strategy, region, belief.moves, count, asked.pending, rng)
 
         return list(map(searched, range(len(pieces))))
 
     def _extra(
-        self, goal: Goal, data: Data, belief: Belief, n: int, rng: np.random.Generator
+        self, asked: Asked, data: Data, belief: Belief, rng: np.random.Generator
     ) -> tuple[Floats, Structure]:
         """Points beside those of the search, and what the structure knows of them."""
-        pending = self.space.to_unit(self._data.pending)
-        extra = belief.extra(data, goal, n, pending, self.space, rng)
+        extra = belief.extra(data, asked, rng)
         X = self.space.from_unit(extra.P)
         return X[self._data.new(X)][: extra.count], extra.structure
 

@@ -13,6 +13,7 @@ from ebo.belief import Additive, Ensemble, Mixture
 from ebo.checks import check_choice, check_number
 from ebo.learning import Model, PerLeaf, Pooled
 from ebo.moves import Climbing, Crossover, Difference, Printed, Probes, Shrinking, Starts, Step
+from ebo.moves.base import Move
 from ebo.partition import Partition
 
 # What a setting may be, where that is a strategy: by the name of the setting, then of the strategy.
@@ -27,9 +28,7 @@ STRATEGIES: dict[str, dict[str, type]] = {
     "polish": {"shrinking": Shrinking},
     "search": {"climbing": Climbing, "printed": Printed},
     "starts": {"good": Starts},
-    "step": {"step": Step},
-    "crossover": {"crossover": Crossover},
-    "difference": {"difference": Difference},
+    "moves": {"step": Step, "crossover": Crossover, "difference": Difference},
     "budget": {"budget": Budget},
 }
 OPTIONAL = ("mixture", "probes", "polish")  # may be None
@@ -119,7 +118,7 @@ class Settings:
         if len(found) == 1:
             return found[0]
         if found:
-            choices = " or ".join(repr(".".join(path[-2:])) for path in found)
+            choices = " or ".join(repr(".".join(path)) for path in found)
             raise ValueError(f"there is more than one setting {name!r}; give {choices}")
         known = sorted({path[-1] for path in paths})
         near = difflib.get_close_matches(name.split(".")[-1], known, n=1)
@@ -128,13 +127,29 @@ class Settings:
 
 
 def _items(strategy: Any) -> Iterator[tuple[str, Any]]:
-    """The settings of a strategy by name."""
+    """The settings of a strategy by name, or several strategies by their kind."""
+    if isinstance(strategy, tuple):
+        return ((_kind("moves", move), move) for move in strategy)
     return ((f.name, getattr(strategy, f.name)) for f in fields(strategy))
+
+
+def _kind(name: str, strategy: Any) -> str:
+    """What a strategy is called."""
+    kinds = [kind for kind, built in STRATEGIES[name].items() if type(strategy) is built]
+    return kinds[0] if kinds else type(strategy).__name__.lower()
+
+
+def _nested(name: str, value: Any) -> bool:
+    """Whether a setting has settings of its own."""
+    return is_dataclass(value) or (name == "moves" and isinstance(value, tuple))
 
 
 def _check(strategy: Any) -> None:
     """Refuse what is not a strategy where there has to be one."""
     for name, value in _items(strategy):
+        if name == "moves":
+            _check_moves(value)
+            continue
         kinds = tuple(STRATEGIES.get(name, {}).values())
         if kinds and not (isinstance(value, kinds) or (value is None and name in OPTIONAL)):
             also = " or None" if name in OPTIONAL else ""
@@ -144,20 +159,33 @@ def _check(strategy: Any) -> None:
             _check(value)
 
 
+def _check_moves(moves: Any) -> None:
+    if not isinstance(moves, tuple) or not all(isinstance(move, Move) for move in moves):
+        raise TypeError(f"moves are {moves!r}; give a tuple such as (Step(), Crossover())")
+    names = [_kind("moves", move) for move in moves]
+    if not any(move.by_group for move in moves) or len(set(names)) < len(names):
+        raise ValueError(f"moves are {moves!r}; give each once, at least one made by group")
+
+
+def _level(name: str) -> tuple[str, ...]:
+    """What a path has for a setting that has others: moves are known by their kind alone."""
+    return () if name == "moves" else (name,)
+
+
 def _paths(strategy: Any) -> list[tuple[str, ...]]:
     """All settings below a strategy, other strategies among them."""
     paths: list[tuple[str, ...]] = []
     for name, value in _items(strategy):
         paths.append((name,))
-        if is_dataclass(value):
-            paths += [(name, *path) for path in _paths(value)]
+        if _nested(name, value):
+            paths += [(*_level(name), *path) for path in _paths(value)]
     return paths
 
 
 def _leaves(strategy: Any, before: str) -> Iterator[tuple[str, Any]]:
     for name, value in _items(strategy):
-        if is_dataclass(value):
-            yield from _leaves(value, f"{before}{name}.")
+        if _nested(name, value):
+            yield from _leaves(value, before + "".join(f"{level}." for level in _level(name)))
         else:
             yield f"{before}{name}", value
 
@@ -165,6 +193,14 @@ def _leaves(strategy: Any, before: str) -> Iterator[tuple[str, Any]]:
 def _set(strategy: Any, path: tuple[str, ...], value: Any) -> Any:
     """The strategy with the setting at a path replaced."""
     name, *rest = path
+    if name not in {field.name for field in fields(strategy)}:  # then it is the kind of a move
+        moves = [
+            (_set(move, tuple(rest), value) if rest else value)
+            if _kind("moves", move) == name
+            else move
+            for move in strategy.moves
+        ]
+        return replace(strategy, moves=tuple(moves))
     if rest:
         value = _set(getattr(strategy, name), tuple(rest), value)
     elif name in STRATEGIES and isinstance(value, str):
@@ -174,14 +210,19 @@ def _set(strategy: Any, path: tuple[str, ...], value: Any) -> Any:
 
 
 def _plain(name: str, value: Any) -> Any:
+    """A setting as JSON has it."""
+    if name == "moves" and isinstance(value, tuple):
+        return [_plain("moves", move) for move in value]
     if not is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
-    kinds = [kind for kind, built in STRATEGIES[name].items() if type(value) is built]
-    told = {"kind": kinds[0]} if len(STRATEGIES[name]) > 1 else {}
+    told = {"kind": _kind(name, value)} if len(STRATEGIES[name]) > 1 else {}
     return {**told, **{inner: _plain(inner, item) for inner, item in _items(value)}}
 
 
 def _built(name: str, data: Any) -> Any:
+    """A setting of what JSON has."""
+    if name == "moves" and isinstance(data, list):
+        return tuple(_built("moves", move) for move in data)
     if not isinstance(data, Mapping):
         return tuple(data) if isinstance(data, list) else data
     values = {inner: _built(inner, item) for inner, item in data.items() if inner != "kind"}

@@ -57,7 +57,7 @@ def test_f_and_its_components_are_those_of_the_naive_twin() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     for m, group in enumerate(GROUPS):
         mean, covariance = naive_posterior(T, y / 2.0, P, [group])
-        found_mean, found_sd = gp.component(m, P)
+        found_mean, found_sd = gp.part_moments(m, P)
         np.testing.assert_allclose(found_mean, mean, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found_sd, np.sqrt(np.diag(covariance)), rtol=1e-9)
     parts = [gp.part(m, P) for m in range(3)]
@@ -87,7 +87,7 @@ def test_a_point_added_at_its_mean_is_an_observation_of_that_value() -> None:
     gp.add(P[0])
     other = AdditiveGP(np.concatenate([T, P[:1]]), y, Z, RATES, NOISE, variance=1.0)
     for m in range(3):
-        for found, expected in zip(gp.component(m, P), other.component(m, P), strict=True):
+        for found, expected in zip(gp.part_moments(m, P), other.part_moments(m, P), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 

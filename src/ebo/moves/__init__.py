@@ -1,5 +1,6 @@
 """Where new points come from: moves from good observations, polish, probes (Alg. 1, lines 8-10)."""
 
+from ebo.moves.base import Move, Region
 from ebo.moves.climbing import Climbing
 from ebo.moves.crossover import Crossover
 from ebo.moves.difference import Difference
@@ -13,8 +14,10 @@ __all__ = [
     "Climbing",
     "Crossover",
     "Difference",
+    "Move",
     "Printed",
     "Probes",
+    "Region",
     "Shrinking",
     "Starts",
     "Step",

@@ -11,13 +11,15 @@ P          (S, F)   tries
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from ebo.acquisition import Acquisition, Aim, Goal
+from ebo.acquisition import Acquisition, Aim, Goal, gumbel_maxima, sampled_maxima
 from ebo.arrays import Floats, Ints
 from ebo.learning.base import LeafModel
 from ebo.partition import Leaf
@@ -27,6 +29,32 @@ Snap = Callable[[Floats], Floats]  # points of the unit cube, discrete parameter
 # Observations that are good enough to start from, or to take blocks of. Ranks are drawn evenly on
 # the scale of logarithms, so that the first come most often whatever the number is.
 GOOD = 20
+MAXIMA = 10  # samples of the maximum, for max-value entropy, as its authors take
+PLACES = 100  # random points, beside the observations, at which the maximum may be
+LEAST_GAIN = 0.05  # of a sample over the best value, in a model's deviations: else none is left
+
+
+class Move(ABC):
+    """Tries around a point; the posterior picks.
+
+    share: of the candidates that make the move.
+    by_group: whether the posterior takes the best block for each group that is to move, one after
+        the other, or the best point as a whole.
+    """
+
+    share: float = 1.0
+    by_group: ClassVar[bool] = False
+
+    @abstractmethod
+    def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:
+        """Points P (S, F) around x; those outside the region are clipped.
+
+        reach: how far this candidate may go, in parts of the region's sides.
+        """
+
+    def chance(self, region: Region) -> float:
+        """The share of a region's candidates that make the move."""
+        return self.share
 
 
 @dataclass(frozen=True)
@@ -40,6 +68,7 @@ class Region:
     acquisition: Acquisition
     goal: Goal
     snap: Snap
+    _best_blocks: dict[int, Ints] = field(default_factory=dict, repr=False)
 
     @cached_property
     def aim(self) -> Aim:
@@ -56,19 +85,44 @@ class Region:
         """The dimensions that act together."""
         return self.model.posterior.groups
 
+    def with_maxima(self, rng: np.random.Generator) -> Region:
+        """The same with samples of the leaf's maximum in the goal, if the acquisition needs them.
+
+        None of them is below the best value.
+        """
+        how, model = self.acquisition.maxima, self.model
+        if how is None:
+            return self
+        P = np.concatenate([self.T, self.snap(self.uniform(PLACES, rng))])
+        mean, sd = model.predict(P)
+        if how == "independently":
+            maxima = gumbel_maxima(mean, sd, MAXIMA, rng)
+        else:
+            covariance = model.scale**2 * model.posterior.covariance(model.to_leaf(P))
+            maxima = sampled_maxima(mean, covariance, MAXIMA, rng)
+        least = self.goal.best + LEAST_GAIN * model.scale
+        return replace(self, goal=replace(self.goal, maxima=np.maximum(maxima, least)))
+
     def uniform(self, count: int, rng: np.random.Generator) -> Floats:
         """Random points of the leaf."""
         lower, upper = self.leaf.lower, self.leaf.upper
         return lower + rng.random((count, len(lower))) * (upper - lower)
 
-    def clip(self, P: Floats) -> Floats:
-        """The points of the leaf that are nearest."""
-        return P.clip(self.leaf.lower, self.leaf.upper)
+    def within(self, P: Floats) -> Floats:
+        """The points of the leaf that are nearest, discrete parameters at their places."""
+        return self.snap(P.clip(self.leaf.lower, self.leaf.upper))
+
+    def best_blocks(self, m: int) -> Ints:
+        """Rows of the model's observations, those whose block m is worth most by itself first."""
+        if m not in self._best_blocks:
+            worth = self.model.posterior.component(m)
+            self._best_blocks[m] = np.argsort(-worth, kind="stable")
+        return self._best_blocks[m]
 
 
-def log_uniform(n: int, rng: np.random.Generator) -> int:
-    """A number 0 .. n - 1, of which the first come often: log(1 + i) is about uniform."""
-    return min(int((n + 1) ** rng.random()) - 1, n - 1)
+def log_uniform(n: int, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Ints:
+    """Numbers 0 .. n - 1, of which the first come often: log(1 + i) is about uniform."""
+    return np.minimum(((n + 1) ** rng.random(shape)).astype(np.int64) - 1, n - 1)
 
 
 def good(order: Ints, rng: np.random.Generator) -> int:

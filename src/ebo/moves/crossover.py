@@ -10,42 +10,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ebo.arrays import Floats, Ints
-from ebo.checks import check_number
-from ebo.moves.base import Region, good
-from ebo.tilegp.posterior import Walk
-
-PART = 4  # one in so many tries is a block of an observation
+from ebo.arrays import Floats
+from ebo.checks import check_count, check_number
+from ebo.moves.base import GOOD, Move, Region, log_uniform
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crossover:
-    """A part of the tries takes blocks of observations.
+class Crossover(Move):
+    """A point may take blocks of good observations, however far away they are.
 
-    share: of the candidates that cross.
+    count: tries for each group.
+    share: of the candidates that try it.
     """
 
+    count: int = 10
     share: float = 0.2
+    by_group = True
 
     def __post_init__(self) -> None:
+        check_count("count", self.count, 1)
         check_number("share", self.share, 0.0, 1.0)
 
-
-class Blocks:
-    """The blocks of a region's observations, ordered by worth as far as they are asked for."""
-
-    def __init__(self, region: Region, walk: Walk) -> None:
-        self._region, self._walk = region, walk
-        self._order: dict[int, Ints] = {}  # by group
-
-    def put_into(self, P: Floats, movable: Ints, rng: np.random.Generator) -> None:
-        """Replace blocks of some groups, in a part of the points P, by blocks of observations."""
-        region, part = self._region, max(1, len(P) // PART)  # row 0 is the point as it stands
-        for m in movable.tolist():
-            if m not in self._order:
-                self._order[m] = np.argsort(-self._walk.component(m), kind="stable")
-            group = region.groups[m]
-            rows = [good(self._order[m], rng) for _ in range(1, part)]
-            P[1:part, group] = region.model.T[np.ix_(rows, group)].clip(
-                region.leaf.lower[group], region.leaf.upper[group]
-            )
+    def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:
+        """Points P (count, F); none in a leaf without observations."""
+        T, groups = region.model.T, region.groups
+        if not len(T):
+            return np.empty((0, len(x)))
+        ranks = log_uniform(min(len(T), GOOD), rng, (self.count, len(groups)))
+        P = np.empty((self.count, len(x)))
+        for m, group in enumerate(groups):
+            P[:, group] = T[np.ix_(region.best_blocks(m)[ranks[:, m]], group)]
+        return P

@@ -6,13 +6,14 @@ are remembered in their order. The best of all is improved before the next group
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ebo.arrays import Floats, Singles
 from ebo.checks import check_count
-from ebo.moves.base import Region
+from ebo.moves.base import Move, Region
 from ebo.tilegp.posterior import Walk
 
 
@@ -40,9 +41,14 @@ class Printed:
         return self
 
     def propose(
-        self, region: Region, count: int, pending: Floats, rng: np.random.Generator
+        self,
+        region: Region,
+        moves: Sequence[Move],
+        count: int,
+        pending: Floats,
+        rng: np.random.Generator,
     ) -> Floats:
-        """Candidates (count, F)."""
+        """Candidates (count, F); it makes no other moves and does not know of pending points."""
         model = region.model
         top = (count + 1) // 2
         walk = Walk(model.posterior, room=0)

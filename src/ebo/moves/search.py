@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ebo.acquisition import Goal, gumbel_maxima, sampled_maxima
 from ebo.arrays import Floats
-from ebo.moves.base import Region
-
-MAXIMA = 10  # samples of the maximum, for max-value entropy, as its authors take
+from ebo.moves.base import Move, Region
 
 
 class Search(Protocol):
     """A way to make candidates."""
-
-    @property
-    def tries(self) -> int:
-        """Points whose blocks are tried for each group."""
-        ...
 
     def pieces(self, count: int) -> list[int]:
         """The candidates of a leaf in parts that are searched side by side."""
@@ -31,7 +24,12 @@ class Search(Protocol):
         ...
 
     def propose(
-        self, region: Region, count: int, pending: Floats, rng: np.random.Generator
+        self,
+        region: Region,
+        moves: Sequence[Move],
+        count: int,
+        pending: Floats,
+        rng: np.random.Generator,
     ) -> Floats:
         """Candidates (count, F)."""
         ...
@@ -46,24 +44,15 @@ class Candidates:
 
 
 def search(
-    strategy: Search, region: Region, count: int, pending: Floats, rng: np.random.Generator
+    strategy: Search,
+    region: Region,
+    moves: Sequence[Move],
+    count: int,
+    pending: Floats,
+    rng: np.random.Generator,
 ) -> Candidates:
     """`count` candidates of a region; their worth is told in double precision."""
-    if region.acquisition.maxima is not None:
-        region = replace(region, goal=_with_maxima(region, strategy.tries, rng))
-    P = strategy.propose(region, count, pending, rng)
+    region = region.with_maxima(rng)
+    P = strategy.propose(region, moves, count, pending, rng)
     mean, sd = region.model.posterior.predict(region.model.to_leaf(P))
     return Candidates(P, region.aim.worth(mean, sd))
-
-
-def _with_maxima(region: Region, count: int, rng: np.random.Generator) -> Goal:
-    """The goal with samples of the leaf's maximum, none of them below the best value."""
-    model, goal = region.model, region.goal
-    P = np.concatenate([region.T, region.snap(region.uniform(count, rng))])
-    mean, sd = model.predict(P)
-    if region.acquisition.maxima == "independently":
-        maxima = gumbel_maxima(mean, sd, MAXIMA, rng)
-    else:
-        covariance = model.scale**2 * model.posterior.covariance(model.to_leaf(P))
-        maxima = sampled_maxima(mean, covariance, MAXIMA, rng)
-    return replace(goal, maxima=np.maximum(maxima, goal.best + 0.05 * model.scale))

@@ -26,11 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ebo.acquisition import ACQUISITIONS, Aim, Goal
-from ebo.arrays import Bools, Floats
+from ebo.acquisition import Acquisition, Goal
+from ebo.arrays import Floats
 from ebo.checks import check_number
 from ebo.learning.base import Data, Structure, condition
-from ebo.moves.base import Snap
+from ebo.moves.base import Move, Region, Snap
+from ebo.moves.pick import best_point
+from ebo.partition import Leaf
 from ebo.tilegp.posterior import Walk
 
 NEAREST = 20  # observations that say how long steps are: a few directions are not all
@@ -41,6 +43,21 @@ SHRINK = 0.6  # a round's step over that of the round before
 KNOWN = 8  # observations of the model for each dimension: enough for its slopes and curvatures
 ENOUGH = 2  # times as many observations must be on the hill: a sharp summit holds up a climb
 TURNS = 20  # observations that are looked at for steps left to try
+
+
+@dataclass(frozen=True)
+class Sphere(Move):
+    """Points in all directions, each the reach away; labels stay as they are."""
+
+    def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:
+        """Points P (S, F)."""
+        steps = rng.standard_normal((TRIES, len(x)))
+        categorical = region.model.posterior.kernel.categorical
+        if categorical is not None:
+            steps[:, categorical] = 0.0
+        norm = np.linalg.norm(steps, axis=1, keepdims=True)
+        P: Floats = x + reach * steps / np.maximum(norm, np.finfo(np.float64).tiny)
+        return P
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +76,7 @@ class Shrinking:
         self,
         data: Data,
         structure: Structure,
+        acquisition: Acquisition,
         goal: Goal,
         n: int,
         pending: Floats,
@@ -71,26 +89,26 @@ class Shrinking:
         hill = _unfinished(data, ENOUGH * known) if count else None
         if hill is None:
             return np.empty((0, data.dims))
-        x, reach, distance = hill
+        x, longest, distance = hill
         nearest = np.argsort(distance, kind="stable")[:known]
         model = condition(data, nearest, structure, rng)
-        aim = Aim(ACQUISITIONS["ei"], goal, model.mean, model.scale)
-        farthest = reach / (1.0 - SHRINK)  # where all rounds lead the same way
+        cube = Leaf(np.zeros(data.dims), np.ones(data.dims), nearest)
+        T, u = data.T[nearest], data.u[nearest]
+        region = Region(model, cube, T, u, acquisition, goal, snap).with_maxima(rng)
+        farthest = longest / (1.0 - SHRINK)  # where all rounds lead the same way
         close = pending[np.linalg.norm(pending - x, axis=1) < farthest]
-        walk = Walk(model.posterior, room=count + len(close))
+        walk, move = Walk(model.posterior, room=count + len(close)), Sphere()
         for other in close:
             walk.add(other, walk.whitened(other))
         found = []
         for _ in range(count):
-            point, length = x, reach * SHORTEST ** rng.random()
-            P = np.empty((0, len(x)))  # the point as it stands; x itself is no try
-            for _ in range(ROUNDS):
-                P = np.concatenate([P, snap(_around(point, length, data.categorical, rng))])
-                mean, sd, whitened = walk.whole(P)
-                chosen = int(aim.worth(mean, sd).argmax())
-                point, P, length = P[chosen], P[chosen : chosen + 1], SHRINK * length
+            reach = longest * SHORTEST ** rng.random()
+            point, v = best_point(region.within(move.tries(x, region, reach, rng)), walk, region)
+            for shorter in range(1, ROUNDS):
+                P = region.within(move.tries(point, region, reach * SHRINK**shorter, rng))
+                point, v = best_point(np.concatenate([point[None, :], P]), walk, region)
             found.append(point)
-            walk.add(point, whitened[chosen])
+            walk.add(point, v)
         return np.array(found)
 
 
@@ -115,12 +133,3 @@ def _unfinished(data: Data, many: int) -> tuple[Floats, float, Floats] | None:
         if not len(rows):
             return None
     return None
-
-
-def _around(x: Floats, length: float, categorical: Bools, rng: np.random.Generator) -> Floats:
-    """Tries in all directions, a step of some length away; labels stay as they are."""
-    steps = rng.standard_normal((TRIES, len(x)))
-    steps[:, categorical] = 0.0
-    norm = np.linalg.norm(steps, axis=1, keepdims=True)
-    P: Floats = x + length * steps / np.maximum(norm, np.finfo(np.float64).tiny)
-    return P.clip(0.0, 1.0)

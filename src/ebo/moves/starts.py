@@ -30,7 +30,7 @@ class Starts:
         x = region.uniform(1, rng)[0]
         if len(region.best):
             x = region.T[good(hills if rng.random() < self.apart else region.best, rng)]
-        start: Floats = region.snap(region.clip(x)[None, :])[0]
+        start: Floats = region.within(x[None, :])[0]
         return start
 
 

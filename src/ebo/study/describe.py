@@ -87,12 +87,12 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
         return dict(data)
     old = {**FLAT_DEFAULTS, **data}
     pooled, smooth, probes = old["pooled"], old["smooth"] and old["pooled"], old["probes"]
-    search = {"tries": old["block_samples"], "passes": old["passes"]}
-    climbing = {
-        "starts": {"apart": old["apart"]},
-        "crossover": {"share": old["crossed"]},
-        "difference": {"share": old["leaping"]},
-    }
+    steps = {"kind": "step", "count": old["block_samples"]}
+    crossover = {"kind": "crossover", "share": old["crossed"]}
+    leaps = {"kind": "difference", "count": old["block_samples"], "share": old["leaping"]}
+    search = {"kind": "printed", "tries": old["block_samples"], "passes": old["passes"]}
+    if old["greedy"]:
+        search = {"passes": old["passes"], "starts": {"apart": old["apart"]}}
     pool = {name: old[name] for name in ("learn_from", "block_size")}
     boxes = {name: old[name] for name in ("max_leaves", "leaf_size", "overlap")}
     numbers = "kernel", "layers", "alpha", "beta", "group_limit", "noise", "per_layer"
@@ -104,17 +104,19 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
         "ensemble": {
             "additive": {
                 "borrows": pooled,
+                "moves": [steps, crossover],
                 "probes": {"per_dimension": probes} if probes and pooled else None,
             },
-            "mixture": {"polish": {"share": old["polish"]} if old["polish"] else None}
+            "mixture": {
+                "moves": [leaps, {**steps, "shortest": 0.3}, crossover],
+                "polish": {"share": old["polish"]} if old["polish"] else None,
+            }
             if smooth
             else None,
         },
         "acquisition": old["acquisition"],
         "deviations": old["deviations"],
-        "search": {"kind": "climbing", **search, **climbing}
-        if old["greedy"]
-        else {"kind": "printed", **search},
+        "search": search,
         "budget": {
             "candidates": old["candidates"],
             "by": "rank" if old["pay_by_rank"] else "volume",

@@ -19,6 +19,7 @@ v          (n,)         R⁻¹ κ_n of one point
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ebo import native
 from ebo.arrays import Floats, Ints, Singles
-from ebo.tilegp.kernel import LimitRows, SampledKernel, members
+from ebo.tilegp.kernel import LimitRows, Rows, SampledKernel, members
 from ebo.tilegp.smooth import Smooth, SmoothRows
 
 NOTHING = np.empty(0)
@@ -113,6 +114,19 @@ class Posterior:
         v = self.kappa(P, self.T) @ self.inverse.T
         return self.kappa(P, P) - v @ v.T
 
+    def component(self, m: int) -> Singles:
+        """The posterior mean of group m's part of f at the observations, (n,)."""
+        rows, weights = self._weighted
+        kappa = rows(self.T, [self.groups[m]], self.group_share, len(self.T))
+        part: Singles = kappa @ weights
+        return part
+
+    @cached_property
+    def _weighted(self) -> tuple[Rows, Singles]:
+        """The kernel's rows to the observations, and what each row is weighted by in the mean."""
+        weights = (self.inverse.T @ self.w).astype(np.float32)
+        return self.kernel.rows(self.cuts, self.T.T), weights
+
     def kappa(self, P: Floats, P2: Floats) -> Floats:
         """The kernel between points, (S, S2)."""
         total = np.zeros((len(P), len(P2)))
@@ -141,7 +155,6 @@ class Walk:
         self._inverse[:n, :n] = posterior.inverse
         self._w = np.zeros(n + room, dtype=np.float32)
         self._w[:n] = posterior.w
-        self._weights = (posterior.inverse.T @ posterior.w).astype(np.float32)
         self._length = n
         self._smooth = None
         if posterior.smooth is not None:
@@ -194,13 +207,6 @@ class Walk:
             rows[i] = aim.worth(mean, sd).argmax()
             P[0, group], v = P[rows[i], group], moved[rows[i]]
         return rows, v
-
-    def component(self, m: int) -> Singles:
-        """The posterior mean of group m's part of f at the observations, (n,)."""
-        posterior = self._posterior
-        kappa = self._kappa([posterior.groups[m]], posterior.T)[:, : len(posterior.T)]
-        part: Singles = kappa @ self._weights
-        return part
 
     def add(self, x: Floats, v: Singles) -> None:
         """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks.

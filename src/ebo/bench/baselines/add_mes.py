@@ -39,7 +39,7 @@ class AddMESG(ComponentMethod):
     def _worths(self, gp: AdditiveGP, P: Floats, boldness: float) -> list[Worth]:
         worths: list[Worth] = []
         for m in range(len(gp.groups)):
-            mean, sd = gp.component(m, P)
+            mean, sd = gp.part_moments(m, P)
             maxima = gumbel_maxima(mean, sd, SAMPLES, self.rng)
             worths.append(_information(maxima, mean, boldness))
         return worths
@@ -52,7 +52,7 @@ class AddMESR(ComponentMethod):
 
     def _worths(self, gp: AdditiveGP, P: Floats, boldness: float) -> list[Worth]:
         drawn = sample_components(gp, P, SAMPLES, self.rng)
-        means = [gp.component(m, P)[0] for m in range(len(gp.groups))]
+        means = [gp.part_moments(m, P)[0] for m in range(len(gp.groups))]
         return [
             _information(values.max(axis=0), mean, boldness)
             for values, mean in zip(drawn, means, strict=True)

@@ -83,7 +83,7 @@ class AdditiveGP(Posterior):
         variance = np.maximum(prior - np.einsum("ij,ij->i", v, v), LEAST_VARIANCE)
         return v @ self.w, np.sqrt(variance)
 
-    def component(self, m: int, P: Floats) -> tuple[Floats, Floats]:
+    def part_moments(self, m: int, P: Floats) -> tuple[Floats, Floats]:
         """μ_m and σ_m, each (S,), of one component, the others integrated out."""
         return self.moments(self.part(m, P), 1.0 / len(self.groups))
 

@@ -44,7 +44,7 @@ class ComponentMethod(AdditiveMethod):
         for m, (group, worth) in enumerate(zip(gp.groups, worths, strict=True)):
 
             def value(Q: Floats, m: int = m, worth: Worth = worth) -> Floats:
-                return worth(*gp.component(m, Q))
+                return worth(*gp.part_moments(m, Q))
 
             x[group] = climb(P, group, value, self.rng)[group]
         return x

@@ -107,7 +107,7 @@ class SVI(Baseline):
         region = Region(model, leaf, T[rows], u[rows], acquisition, goal, snap)
         pending = np.array(list(self._pending.values())).reshape(-1, self.dims)
         count = int(np.ceil(self.settings.budget.candidates * n))
-        found = search(self.settings.search, region, count, pending, self.rng)
+        found = search(self.settings.search, region, (), count, pending, self.rng)
         X = self.space.from_unit(found.P)
         new = self._data.new(X)
         posterior = model.posterior

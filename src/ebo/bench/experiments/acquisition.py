@@ -138,7 +138,7 @@ def overestimate(problem: Additive, X: Floats, seed: int) -> float:
     rates = np.full(problem.dims, 1.0 / problem.length_scale)
     gp = AdditiveGP(X, np.zeros(len(X)), problem.z, rates, NOISE, variance=1.0)
     P = np.random.default_rng([seed, 2]).random((PROBES, problem.dims))
-    parts = sum(float(np.mean(gp.component(m, P)[1] ** 2)) for m in range(len(gp.groups)))
+    parts = sum(float(np.mean(gp.part_moments(m, P)[1] ** 2)) for m in range(len(gp.groups)))
     return parts / float(np.mean(gp.predict(P)[1] ** 2))
 
 
