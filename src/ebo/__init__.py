@@ -1,7 +1,8 @@
 """Ensemble Bayesian optimisation: maximise expensive functions of many parameters in parallel."""
 
+from ebo.iteration import Iteration, Learned
 from ebo.maximize import maximize, minimize
-from ebo.optimizer import Iteration, Learned, Optimizer
+from ebo.optimizer import Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space, box

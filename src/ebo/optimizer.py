@@ -8,13 +8,13 @@ order and number.
 from __future__ import annotations
 
 import os
-import time
+import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,58 +23,23 @@ from threadpoolctl import threadpool_limits
 from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima
 from ebo.arrays import Floats, Ints
 from ebo.batch import select
-from ebo.belief import Asked, Belief
+from ebo.belief import Asked, Belief, Extra
 from ebo.checks import check_count
+from ebo.iteration import Clock, Iteration, Learned, Streams, pool
 from ebo.learning import Data, LeafModel, Learning, Structure
 from ebo.moves.base import Region
-from ebo.moves.search import Candidates, search
+from ebo.moves.search import Candidates, Piece, search
 from ebo.observations import Observations, sign_of
 from ebo.partition import Leaf
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import members
-from ebo.tilegp.leaves import Map
 
 # A standardised value below which models need not tell how bad a point is: a penalty of -1e12 would
 # be a cliff that a smooth kernel rings at.
 HOPELESS = -5.0
 TOP = 20  # observations of a leaf at which its maximum is guessed: it is at one of the best
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """What one `ask` did: told, not needed to go on."""
-
-    iteration: int
-    observations: int
-    leaves: int
-    best: float
-    upper_bound: float  # in the user's units; for a minimisation a lower bound
-    upper_bound_known: bool
-    groups: int
-    noise: float
-    seconds: dict[str, float]  # by stage: partition, learn, search, filter
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What is known of the function's structure.
-
-    groups: names of the parameters that act together, group by group.
-    cuts: by name, how finely the function varies along a parameter: about the number of pieces
-        that its range falls into.
-    certainty: (D, D), how often two parameters were in one group while learning; NaN for fixed.
-    noise: variance of the noise, in parts of that of the function.
-    additive: share of the function's variance that the groups account for; the rest goes to a
-        smooth part of all parameters together.
-    """
-
-    groups: tuple[tuple[str, ...], ...]
-    cuts: dict[str, float]
-    certainty: Floats
-    noise: float
-    additive: float
 
 
 @dataclass(frozen=True)
@@ -124,6 +89,21 @@ class Optimizer:
         self._data = Observations(space, sign)
         self._state = State()
         self._leaves: list[Leaf] = []
+        self._lock = threading.RLock()  # `ask` and `tell` may be called from several threads
+
+    def __repr__(self) -> str:
+        told, open_points = len(self._data.y), len(self._data.pending)
+        best = f", best {self._data.best()[1]:.6g}" if self._data.any_value else ""
+        return (
+            f"<Optimizer of {self.space.dims} parameters, {self.direction}: {told} told, "
+            f"{open_points} pending{best}>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
 
     @property
     def X(self) -> Floats:
@@ -160,13 +140,15 @@ class Optimizer:
 
         The points told may come in any order: what is asked next is what would have been.
         """
-        if pending is not None:
-            self._data.ask(self.space.check(pending))
-        self._state = state
+        with self._lock:
+            if pending is not None:
+                self._data.ask(self.space.check(pending))
+            self._state = state
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
-        self._data.tell(X, y)
+        with self._lock:
+            self._data.tell(X, y)
 
     def best(self) -> tuple[Floats, float]:
         """The best point told, (D,), and its value."""
@@ -192,12 +174,13 @@ class Optimizer:
         """n points (n, D) to evaluate next, in the user's units; before any value, Sobol points."""
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
-        stream = np.random.SeedSequence(self.seed, spawn_key=(self._state.asked,))
-        if self.space.free.any() and self._data.any_value:
-            X = self._iterate(int(n), stream)
-        else:
-            X = self._initial(int(n), stream)
-        self._data.ask(X)
+        with self._lock:
+            stream = np.random.SeedSequence(self.seed, spawn_key=(self._state.asked,))
+            if self.space.free.any() and self._data.any_value:
+                X = self._iterate(int(n), stream)
+            else:
+                X = self._initial(int(n), stream)
+            self._data.ask(X)
         return X
 
     def _initial(self, n: int, stream: np.random.SeedSequence) -> Floats:
@@ -210,13 +193,13 @@ class Optimizer:
 
     def _iterate(self, n: int, seed: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
-        settings, streams, clock = self.settings, Streams.of(seed), _Clock()
-        with threadpool_limits(1), _pool(self._workers) as map:
+        settings, streams, clock = self.settings, Streams.of(seed), Clock()
+        with threadpool_limits(1), pool(self._workers) as map:
             data, scale = self._standardised(n)
             leaves = data.partition.draw(data.T, self._state.leaves, streams.partition)
             paid = settings.budget.pay(leaves, data.u, n)
             clock.stop("partition")
-            learned, belief = settings.learning.learn(
+            learned = settings.learning.learn(
                 data,
                 leaves,
                 np.flatnonzero(paid).tolist(),
@@ -228,19 +211,19 @@ class Optimizer:
                 threads=self._workers,
             )
             clock.stop("learn")
-            pending = self.space.to_unit(self._data.pending)
-            acquisition = ACQUISITIONS[settings.acquisition]
-            goal = self._goal(learned, data, scale)
-            asked = Asked(n, self.space, pending, acquisition, goal)
-            found = self._search(asked, data, leaves, paid, learned, belief, streams.search, map)
-            others, structure = self._extra(asked, data, belief, streams.extra)
+            asked = self._asked(n, learned, data, scale)
+            pieces = self._pieces(asked, data, leaves, paid, learned.models, streams.search)
+            moves = learned.belief.moves
+            strategy = settings.search.with_time(len(data.u) <= data.partition.leaf_size)
+            found = list(map(partial(search, strategy, moves, asked.pending), pieces))
+            extra = learned.belief.extra(data, asked, streams.extra)
             clock.stop("search")
-            X = self._filter(found, n - len(others), structure, others)
+            X = self._filter(found, extra, n)
         X = self._data.complete(X, n, streams.complete)
         clock.stop("filter")
-        self.history.append(self._told(goal, scale, len(leaves), structure, clock))
+        self.history.append(self._told(asked.goal, scale, len(leaves), extra.structure, clock))
         kept = data.partition.keep(leaves)
-        self._state, self._leaves = State(self._state.asked + 1, structure, kept), leaves
+        self._state, self._leaves = State(self._state.asked + 1, extra.structure, kept), leaves
         return X
 
     def _standardised(self, n: int) -> tuple[Data, Standardisation]:
@@ -249,65 +232,57 @@ class Optimizer:
         partition, model = self.settings.partition.for_batch(n), self.settings.model
         return Data(T, np.maximum(u, HOPELESS), self.space.categorical, partition, model), scale
 
-    def _goal(self, learned: Learning, data: Data, scale: Standardisation) -> Goal:
-        """The best value, and the upper bound: as given, or guessed from the best observations."""
+    def _asked(
+        self, n: int, learned: Learning[Belief], data: Data, scale: Standardisation
+    ) -> Asked:
+        """What the batch is for: values above the best, up to the bound, as given or guessed."""
         best = float(data.u.max())
         if self._bound is not None:
             bound = float(scale.to_standard(self._data.sign * self._bound))
         else:
             bound = max([best, *(_guessed_maximum(model) for model in learned.models.values())])
         # A bound that has been passed, or is as good as reached, leaves nothing to aim at.
-        return Goal(best, max(bound, best + 1e-3), deviations=self.settings.deviations)
+        goal = Goal(best, max(bound, best + 1e-3), deviations=self.settings.deviations)
+        acquisition = ACQUISITIONS[self.settings.acquisition]
+        return Asked(n, self.space, self.space.to_unit(self._data.pending), acquisition, goal)
 
-    def _search(
+    def _pieces(
         self,
         asked: Asked,
         data: Data,
         leaves: Sequence[Leaf],
         paid: Ints,
-        learned: Learning,
-        belief: Belief,
+        models: Mapping[int, LeafModel],
         stream: np.random.SeedSequence,
-        map: Map,
-    ) -> list[Candidates]:
-        """Candidates of all leaves that are paid, in pieces that are searched side by side."""
-        strategy = self.settings.search.with_time(len(data.u) <= data.partition.leaf_size)
-        pieces = [(j, count) for j in learned.models for count in strategy.pieces(int(paid[j]))]
-        seeds = stream.spawn(len(pieces))
-
-        def searched(i: int) -> Candidates:
-            (j, count), rng = pieces[i], np.random.default_rng(seeds[i])
+    ) -> list[Piece]:
+        """The leaves that are paid, in parts that are searched side by side."""
+        parts = []
+        for j, model in models.items():
             T, u = data.T[leaves[j].rows], data.u[leaves[j].rows]
-            region = Region(
-                learned.models[j], leaves[j], T, u, asked.acquisition, asked.goal, self.space.snap
-            )
-            return search(strategy, region, belief.moves, count, asked.pending, rng)
+            region = Region(model, leaves[j], T, u, asked.acquisition, asked.goal, self.space.snap)
+            parts += [(region, count) for count in self.settings.search.pieces(int(paid[j]))]
+        seeds = stream.spawn(len(parts))
+        return [
+            Piece(region, count, np.random.default_rng(seed))
+            for (region, count), seed in zip(parts, seeds, strict=True)
+        ]
 
-        return list(map(searched, range(len(pieces))))
-
-    def _extra(
-        self, asked: Asked, data: Data, belief: Belief, rng: np.random.Generator
-    ) -> tuple[Floats, Structure]:
-        """Points beside those of the search, and what the structure knows of them."""
-        extra = belief.extra(data, asked, rng)
-        X = self.space.from_unit(extra.P)
-        return X[self._data.new(X)][: extra.count], extra.structure
-
-    def _filter(
-        self, found: Sequence[Candidates], n: int, structure: Structure, others: Floats
-    ) -> Floats:
-        """The batch out of all candidates that are new, with `others`, which are in it already."""
+    def _filter(self, found: Sequence[Candidates], extra: Extra, n: int) -> Floats:
+        """The batch: extra points that are new, and the rest chosen out of all candidates."""
+        others = self.space.from_unit(extra.P)
+        others = others[self._data.new(others)][: extra.count]
         P = np.concatenate([candidates.P for candidates in found])
         value = np.concatenate([candidates.value for candidates in found])
         X = self.space.from_unit(P)
         new = self._data.new(X)
         kernel = self.settings.model.limit(self.space.categorical)
+        z, cuts = extra.structure.z, extra.structure.density
         taken = self.space.to_unit(np.concatenate([self._data.pending, others]))
-        chosen = select(P[new], value[new], n, kernel, structure.z, structure.density, taken)
+        chosen = select(P[new], value[new], n - len(others), kernel, z, cuts, taken)
         return np.concatenate([X[new[chosen]], others])
 
     def _told(
-        self, goal: Goal, scale: Standardisation, leaves: int, structure: Structure, clock: _Clock
+        self, goal: Goal, scale: Standardisation, leaves: int, structure: Structure, clock: Clock
     ) -> Iteration:
         estimate = self._data.sign * float(scale.from_standard(goal.upper_bound))
         return Iteration(
@@ -321,48 +296,6 @@ class Optimizer:
             noise=structure.leaf_noise,
             seconds=clock.seconds,
         )
-
-
-@dataclass(frozen=True)
-class Streams:
-    """The random numbers of one iteration: no stage's draws shift those of another."""
-
-    partition: np.random.Generator
-    learning: np.random.SeedSequence
-    models: np.random.SeedSequence
-    search: np.random.SeedSequence
-    complete: np.random.Generator
-    extra: np.random.Generator
-
-    @classmethod
-    def of(cls, seed: np.random.SeedSequence) -> Streams:
-        """Those of a seed."""
-        partition, learning, models, search, complete, extra = seed.spawn(6)
-        rng = np.random.default_rng
-        return cls(rng(partition), learning, models, search, rng(complete), rng(extra))
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def stop(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.seconds[stage] = now - self._last
-        self._last = now
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[Map]:
-    """A map over leaves, by threads: the core and BLAS release the interpreter's lock."""
-    if workers == 1:
-        yield map
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield pool.map
 
 
 def _guessed_maximum(model: LeafModel) -> float:

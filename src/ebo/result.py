@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ebo.arrays import Floats
-from ebo.optimizer import Iteration, Optimizer
+from ebo.iteration import Iteration
+from ebo.optimizer import Optimizer
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -149,11 +149,12 @@ class Ensemble(Protocol[DrawnCovariant]):
 
 
 @dataclass(frozen=True)
-class Learning:
-    """What an iteration has learned: models of leaves by number, and the structure of all."""
+class Learning(Generic[Drawn]):
+    """What an iteration has learned: models of leaves by number, the structure of all, a belief."""
 
     models: dict[int, LeafModel]
     structure: Structure
+    belief: Drawn
 
 
 class Learner(Protocol):
@@ -176,7 +177,7 @@ class Learner(Protocol):
         each: np.random.SeedSequence,
         map: Map,
         threads: int,
-    ) -> tuple[Learning, Drawn]:
+    ) -> Learning[Drawn]:
         """Models of the leaves that are wanted, the structure of all, and the belief drawn.
 
         structure: the one before. once, each: streams for what is done once, and for every leaf.

@@ -53,7 +53,7 @@ class PerLeaf:
         each: np.random.SeedSequence,
         map: Map,
         threads: int,
-    ) -> tuple[Learning, Drawn]:
+    ) -> Learning[Drawn]:
         """See `Learner`."""
         rng, seeds = np.random.default_rng(once), each.spawn(len(leaves))
 
@@ -66,11 +66,11 @@ class PerLeaf:
         if not self.sweeps:
             given = structure or Structure.simplest(data.model, data.dims)
             models = dict(zip(wanted, map(conditioned, wanted), strict=True))
-            return Learning(models, given), ensemble.draw(given, rng, fixed=True)
+            return Learning(models, given, ensemble.draw(given, rng, fixed=True))
         results = list(map(chained, range(len(leaves))))
         learned = synchronise(results, data.model.group_limit)
         models = {j: results[j][0] for j in wanted}
-        return Learning(models, learned), ensemble.draw(learned, rng)
+        return Learning(models, learned, ensemble.draw(learned, rng))
 
     def leaf(
         self, data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator

@@ -80,7 +80,7 @@ class Pooled:
         each: np.random.SeedSequence,
         map: Map,
         threads: int,
-    ) -> tuple[Learning, Drawn]:
+    ) -> Learning[Drawn]:
         """See `Learner`."""
         rng, seeds = np.random.default_rng(once), each.spawn(len(leaves))
         if self.sweeps:
@@ -94,7 +94,7 @@ class Pooled:
             return condition(data, belief.rows(data, leaves[j].rows, rng), belief.structure, rng)
 
         models = dict(zip(wanted, map(conditioned, wanted), strict=True))
-        return Learning(models, learned), belief
+        return Learning(models, learned, belief)
 
     def structure(
         self,

@@ -36,6 +36,15 @@ class Search(Protocol):
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A part of the candidates of a leaf, which is searched by itself."""
+
+    region: Region
+    count: int
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Points of the unit cube, and what they are worth."""
 
@@ -43,16 +52,9 @@ class Candidates:
     value: Floats
 
 
-def search(
-    strategy: Search,
-    region: Region,
-    moves: Sequence[Move],
-    count: int,
-    pending: Floats,
-    rng: np.random.Generator,
-) -> Candidates:
-    """`count` candidates of a region; their worth is told in double precision."""
-    region = region.with_maxima(rng)
-    P = strategy.propose(region, moves, count, pending, rng)
+def search(strategy: Search, moves: Sequence[Move], pending: Floats, piece: Piece) -> Candidates:
+    """The candidates of a piece; their worth is told in double precision."""
+    region = piece.region.with_maxima(piece.rng)
+    P = strategy.propose(region, moves, piece.count, pending, piece.rng)
     mean, sd = region.model.posterior.predict(region.model.to_leaf(P))
     return Candidates(P, region.aim.worth(mean, sd))

@@ -25,9 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
+from ebo.iteration import Learned
 from ebo.learning.base import Structure
 from ebo.observations import check_values, row_keys
-from ebo.optimizer import Learned, Optimizer
+from ebo.optimizer import Optimizer
 from ebo.result import Result, make_result
 from ebo.settings import Settings
 from ebo.space import Space

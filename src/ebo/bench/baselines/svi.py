@@ -33,7 +33,7 @@ from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
 from ebo.learning import LeafModel
 from ebo.moves.base import Region
-from ebo.moves.search import search
+from ebo.moves.search import Piece, search
 from ebo.partition import Leaf
 from ebo.settings import Settings
 from ebo.standardisation import Standardisation
@@ -107,7 +107,7 @@ class SVI(Baseline):
         region = Region(model, leaf, T[rows], u[rows], acquisition, goal, snap)
         pending = np.array(list(self._pending.values())).reshape(-1, self.dims)
         count = int(np.ceil(self.settings.budget.candidates * n))
-        found = search(self.settings.search, region, (), count, pending, self.rng)
+        found = search(self.settings.search, (), pending, Piece(region, count, self.rng))
         X = self.space.from_unit(found.P)
         new = self._data.new(X)
         posterior = model.posterior
