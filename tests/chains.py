@@ -6,21 +6,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import GibbsKernel, Info, Prior, State, sample
-from ebo.tilegp.kernel import Hat
+from ebo.tilegp.gibbs import ChainState, Info, Prior, sample
+from ebo.tilegp.kernel import Hat, SampledKernel
 
 
 def run(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    kernel: GibbsKernel | None = None,
+    kernel: SampledKernel | None = None,
     prior: Prior | None = None,
     box: Box | None = None,
     sweeps: int = 4,
     seed: int = 0,
-    start: State | None = None,
-) -> tuple[State, Info]:
+    start: ChainState | None = None,
+) -> tuple[ChainState, Info]:
     """A chain on one block, with a hat kernel on the unit square if nothing else is said."""
     return sample(
         [(X, y)],

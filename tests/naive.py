@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.kernel import Hat, SampledKernel
 from ebo.tilegp.smooth import Smooth
 
 WORD = 2**64
@@ -172,7 +172,7 @@ class Target:
 
     def __init__(
         self,
-        kernel: TileCoding | MondrianGrid | Hat | Laplace,
+        kernel: SampledKernel,
         blocks: Sequence[tuple[Floats, Floats]],
     ) -> None:
         self.kernel, self.blocks = kernel, blocks

@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
+from ebo import acquisition
 from ebo.acquisition import (
     ACQUISITIONS,
     Acquisition,
+    Aim,
     Goal,
+    Worth,
     entropy,
     eta,
     gumbel_maxima,
     log_improvement,
     log_probability,
+    register,
     sampled_maxima,
     upper_confidence,
 )
@@ -100,7 +104,7 @@ def test_log_improvement_rises_everywhere() -> None:
 
 
 @pytest.mark.parametrize("function", [log_improvement, log_probability, entropy])
-def test_no_step_where_the_formulas_meet(function: Acquisition) -> None:
+def test_no_step_where_the_formulas_meet(function: Worth) -> None:
     for middle in (-5.0, 0.0, 5.0):
         around = middle + np.linspace(-1e-7, 1e-7, 101)
         value = function(around, np.ones(101), Goal(0.0, 1.0, maxima=np.zeros(1)))
@@ -140,14 +144,14 @@ def test_entropy_needs_maxima() -> None:
 @pytest.mark.parametrize("sd", [0.3, 1.0])
 def test_rises_with_the_mean(name: str, sd: float) -> None:
     mean = np.linspace(-5.0, 3.0, 400)
-    value = ACQUISITIONS[name](mean, np.full(400, sd), GOAL)
+    value = ACQUISITIONS[name].worth(mean, np.full(400, sd), GOAL)
     assert (np.diff(value) > 0).all()
 
 
 @pytest.mark.parametrize("name", ["ucb", "ei", "pi", "mes", "eta"])
 def test_rises_with_the_deviation_below_the_best(name: str) -> None:
     sd = np.geomspace(0.2, 10.0, 200)
-    value = ACQUISITIONS[name](np.full(200, -1.0), sd, GOAL)
+    value = ACQUISITIONS[name].worth(np.full(200, -1.0), sd, GOAL)
     assert (np.diff(value) > 0).all()
 
 
@@ -157,7 +161,7 @@ def test_finite_at_the_extremes(name: str) -> None:
         np.geomspace(1e-6, 1e3, 40), np.concatenate([np.linspace(-1e3, 1e3, 41), [0.7, 0.9]])
     )
     for goal in (GOAL, Goal(-1e3, 1e3, np.array([-1e3, 1e3])), Goal(1e3, 1e3, np.array([1e3]))):
-        value = ACQUISITIONS[name](mean, sd, goal)
+        value = ACQUISITIONS[name].worth(mean, sd, goal)
         assert value.shape == mean.shape
         assert np.isfinite(value).all()
 
@@ -166,15 +170,15 @@ def test_finite_at_the_extremes(name: str) -> None:
 def test_rises_with_the_mean_at_the_least_deviation(name: str) -> None:
     """Never falls: max-value entropy is level where the chance to exceed the maximum is nil."""
     mean = np.linspace(-10.0, 10.0, 2001)
-    value = ACQUISITIONS[name](mean, np.full(len(mean), 1e-6), GOAL)
+    value = ACQUISITIONS[name].worth(mean, np.full(len(mean), 1e-6), GOAL)
     assert (np.diff(value) >= 0).all()
 
 
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_one_point_at_a_time_or_all_at_once(name: str) -> None:
     mean, sd = points(9, 3)
-    together = ACQUISITIONS[name](mean, sd, GOAL)
-    alone = [float(ACQUISITIONS[name](mean[i], sd[i], GOAL)) for i in range(9)]
+    together = ACQUISITIONS[name].worth(mean, sd, GOAL)
+    alone = [float(ACQUISITIONS[name].worth(mean[i], sd[i], GOAL)) for i in range(9)]
     np.testing.assert_allclose(alone, together, rtol=1e-12)
 
 
@@ -239,11 +243,40 @@ def test_rounding_may_make_the_covariance_indefinite() -> None:
 
 def test_the_core_takes_the_scale_of_a_model() -> None:
     mean, sd = points(9, 8)
-    for name, function in ACQUISITIONS.items():
-        scaled = GOAL.in_core(name, mean=-0.3, scale=2.5).worth(mean, sd)
-        np.testing.assert_allclose(scaled, function(-0.3 + 2.5 * mean, 2.5 * sd, GOAL), rtol=1e-13)
+    for each in ACQUISITIONS.values():
+        aim = Aim(each, GOAL, mean=-0.3, scale=2.5)
+        assert aim.core is not None
+        expected = each.worth(-0.3 + 2.5 * mean, 2.5 * sd, GOAL)
+        for scaled in (aim.worth(mean, sd), aim.core.worth(mean, sd)):
+            np.testing.assert_allclose(scaled, expected, rtol=1e-13)
 
 
 def test_the_core_refuses_arrays_of_different_lengths() -> None:
     with pytest.raises(ValueError, match="different lengths"):
-        GOAL.in_core("ei").worth(np.zeros(2), np.ones(3))
+        Aim(ACQUISITIONS["ei"], GOAL).worth(np.zeros(2), np.ones(3))
+
+
+# Functions of one's own.
+
+
+def cautious(mean: Floats, sd: Floats, goal: Goal) -> Floats:
+    return mean - goal.deviations * sd
+
+
+def test_a_function_of_ones_own_takes_the_scale_of_a_model() -> None:
+    mean, sd = points(9, 9)
+    aim = Aim(Acquisition(cautious), GOAL, mean=-0.3, scale=2.5)
+    assert aim.core is None
+    np.testing.assert_allclose(aim.worth(mean, sd), (-0.3 + 2.5 * mean) - 1.5 * 2.5 * sd)
+
+
+def test_a_registered_function_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ebo.acquisition.ACQUISITIONS", dict(ACQUISITIONS))
+    register("cautious", cautious)
+    assert acquisition.ACQUISITIONS["cautious"] == Acquisition(cautious)
+    for taken in ("cautious", "ei"):
+        with pytest.raises(ValueError, match=f"there is an acquisition function '{taken}' already"):
+            register(taken, cautious)
+    with pytest.raises(TypeError, match="worth is 3; give a function of means, deviations"):
+        register("three", 3)  # type: ignore[arg-type]
+    assert list(acquisition.ACQUISITIONS) == [*ACQUISITIONS, "cautious"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ebo.arrays import Floats
-from ebo.partition import NARROWEST, Leaf, _cut, mondrian, refill
+from ebo.partition import NARROWEST, Leaf, Partition, _cut, mondrian, refill
 
 
 def cut_of(leaves: list[Leaf]) -> tuple[int, float]:
@@ -203,6 +203,41 @@ def test_more_overlap_shows_more() -> None:
             assert np.isin(few, many).all()
         before = after
     assert all(len(rows) == 300 for rows in before)  # ε = 1: every leaf sees everything
+
+
+# The strategy.
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"), [(1, 500), (250, 500), (251, 502), (500, 1000), (501, 1000), (9000, 1000)]
+)
+def test_leaves_hold_two_large_batches_and_at_most_twice_their_size(batch: int, size: int) -> None:
+    partition = Partition(leaf_size=500, overlap=0.1)
+    assert partition.for_batch(batch) == Partition(leaf_size=size, overlap=0.1)
+    fixed = Partition(leaf_size=500, grows=False)
+    assert fixed.for_batch(batch) == fixed
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.1])
+def test_a_new_partition_is_drawn_or_the_one_that_is_kept_refilled(overlap: float) -> None:
+    T = np.random.default_rng(12).random((200, 3))
+    partition = Partition(max_leaves=9, leaf_size=20, overlap=overlap)
+    leaves = partition.draw(T, None, np.random.default_rng(1))
+    expected = mondrian(
+        T, max_leaves=9, leaf_size=20, rng=np.random.default_rng(1), overlap=overlap
+    )
+    for a, b in zip(leaves, expected, strict=True):
+        np.testing.assert_array_equal(a.lower, b.lower)
+        np.testing.assert_array_equal(a.upper, b.upper)
+        np.testing.assert_array_equal(a.rows, b.rows)
+    assert partition.keep(leaves) is None
+    kept = Partition(max_leaves=9, leaf_size=20, overlap=overlap, fixed=True).keep(leaves)
+    assert kept is not None
+    again = partition.draw(T[:50], kept, np.random.default_rng(2))
+    for a, b in zip(again, refill(*bounds(leaves), T[:50], overlap=overlap), strict=True):
+        np.testing.assert_array_equal(a.lower, b.lower)
+        np.testing.assert_array_equal(a.upper, b.upper)
+        np.testing.assert_array_equal(a.rows, b.rows)
 
 
 # The boxes.

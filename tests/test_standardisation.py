@@ -64,21 +64,21 @@ def test_equals_the_definition(seed: int, n: int, size: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_rising_finite_and_without_warnings(name: str) -> None:
     y = CASES[name]
-    outcome = Standardisation.fit(y)
-    u = outcome.to_standard(y)
+    fitted = Standardisation.fit(y)
+    u = fitted.to_standard(y)
     assert u.shape == y.shape
     assert np.isfinite(u).all()
     order = np.argsort(y)
     assert (np.diff(u[order]) >= 0).all()
-    assert np.isfinite([outcome.centre, outcome.scale]).all()
-    assert outcome.scale > 0
+    assert np.isfinite([fitted.centre, fitted.scale]).all()
+    assert fitted.scale > 0
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name: str) -> None:
     y = CASES[name]
-    outcome = Standardisation.fit(y)
-    back = outcome.from_standard(outcome.to_standard(y))
+    fitted = Standardisation.fit(y)
+    back = fitted.from_standard(fitted.to_standard(y))
     np.testing.assert_allclose(back, y, rtol=1e-12, atol=1e-14 * np.abs(y).max())
 
 
@@ -91,23 +91,23 @@ def test_the_median_is_zero(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_an_upper_bound_stays_one(name: str) -> None:
     y = CASES[name]
-    outcome = Standardisation.fit(y)
-    u = outcome.to_standard(y)
+    fitted = Standardisation.fit(y)
+    u = fitted.to_standard(y)
     for bound in (y.max(), y.max() + 1e-3 * abs(y.max()), 1.05 * abs(y).max()):
-        assert float(outcome.to_standard(bound)) >= u.max()
+        assert float(fitted.to_standard(bound)) >= u.max()
 
 
 def test_a_bound_far_above_is_drawn_in() -> None:
-    outcome = Standardisation.fit(CASES["normal"])
-    assert HIGH < float(outcome.to_standard(1e300)) < 1000.0
-    assert -1000.0 < float(outcome.to_standard(-1e300)) < -LOW
+    fitted = Standardisation.fit(CASES["normal"])
+    assert HIGH < float(fitted.to_standard(1e300)) < 1000.0
+    assert -1000.0 < float(fitted.to_standard(-1e300)) < -LOW
 
 
 @pytest.mark.parametrize("y", [[1.0, 2.0], [1e-300, 2e-300], [-1.0, -1.0 - 1e-10, -1.0 - 2e-10]])
 def test_a_bound_of_any_size_stays_one(y: list[float]) -> None:
     values = np.array(y)
-    outcome = Standardisation.fit(values)
-    assert float(outcome.to_standard(1.7e308)) > outcome.to_standard(values).max()
+    fitted = Standardisation.fit(values)
+    assert float(fitted.to_standard(1.7e308)) > fitted.to_standard(values).max()
 
 
 @settings(max_examples=100, deadline=None)
@@ -124,23 +124,23 @@ def test_rising_on_any_numbers(y: list[float], seed: int) -> None:
 
 def test_smooth_at_the_joints() -> None:
     """Value and slope are continuous where the tails begin; between them the map is a line."""
-    outcome = Standardisation(0.0, 1.0 / UNIT)
+    fitted = Standardisation(0.0, 1.0 / UNIT)
     step = 1e-5
     for joint in (HIGH, -LOW):
-        below, at, above = outcome.to_standard([joint - step, joint, joint + step])
+        below, at, above = fitted.to_standard([joint - step, joint, joint + step])
         assert at == joint
         assert (at - below) / step == pytest.approx(1.0, abs=2 * step)
         assert (above - at) / step == pytest.approx(1.0, abs=2 * step)
     inside = np.linspace(-LOW, HIGH, 101)
-    np.testing.assert_array_equal(outcome.to_standard(inside), inside)
+    np.testing.assert_array_equal(fitted.to_standard(inside), inside)
     everywhere = np.linspace(-50.0, 50.0, 2001)
-    assert (np.diff(outcome.to_standard(everywhere)) > 0).all()
+    assert (np.diff(fitted.to_standard(everywhere)) > 0).all()
 
 
 def test_the_inverse_on_a_grid() -> None:
-    outcome = Standardisation.fit(CASES["normal"])
+    fitted = Standardisation.fit(CASES["normal"])
     u = np.linspace(-20.0, 20.0, 801)
-    np.testing.assert_allclose(outcome.to_standard(outcome.from_standard(u)), u, atol=1e-10)
+    np.testing.assert_allclose(fitted.to_standard(fitted.from_standard(u)), u, atol=1e-10)
 
 
 def test_normal_values_become_standard_normal() -> None:
@@ -158,7 +158,9 @@ def test_units_do_not_matter(factor: float, shift: float) -> None:
     y = heavy(9)
     u = Standardisation.fit(y).to_standard(y)
     moved = factor * (y + shift)
-    np.testing.assert_allclose(Standardisation.fit(moved).to_standard(moved), u, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        Standardisation.fit(moved).to_standard(moved), u, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_heavy_tails_leave_the_middle_spread_out() -> None:
@@ -206,19 +208,19 @@ def test_more_than_half_equal_still_tells_the_others_apart() -> None:
 def test_failed_evaluations_are_as_bad_as_the_lowest_tenth() -> None:
     y = np.random.default_rng(12).standard_normal(101)
     failed = np.concatenate([[np.nan], y, [np.nan, -np.inf]])
-    outcome = Standardisation.fit(failed)
-    assert outcome == Standardisation.fit(y)
-    u = outcome.to_standard(failed)
-    np.testing.assert_array_equal(u[1:-2], outcome.to_standard(y))
+    fitted = Standardisation.fit(failed)
+    assert fitted == Standardisation.fit(y)
+    u = fitted.to_standard(failed)
+    np.testing.assert_array_equal(u[1:-2], fitted.to_standard(y))
     np.testing.assert_allclose(u[[0, -2, -1]], np.quantile(u[1:-2], FAILED_QUANTILE))
     assert (u[1:-2] < u[0]).mean() == pytest.approx(0.1, abs=0.01)
 
 
 def test_all_failed_and_none() -> None:
     for y in (np.full(3, np.nan), np.empty(0)):
-        outcome = Standardisation.fit(y)
-        assert outcome == Standardisation(0.0, 1.0 / UNIT)
-        assert outcome.to_standard(y).tolist() == [0.0] * len(y)
+        fitted = Standardisation.fit(y)
+        assert fitted == Standardisation(0.0, 1.0 / UNIT)
+        assert fitted.to_standard(y).tolist() == [0.0] * len(y)
 
 
 def test_the_values_given_are_left_alone() -> None:

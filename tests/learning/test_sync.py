@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from ebo.arrays import Floats, Ints
-from ebo.sync import adjusted_rand_index, co_membership, combine_cuts, combine_groups, rand_index
+from ebo.learning.sync import (
+    adjusted_rand_index,
+    co_membership,
+    combine_cuts,
+    combine_groups,
+    rand_index,
+)
 from tests.naive import partitions
 
 

@@ -23,8 +23,8 @@ from ebo import native
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, canonical
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.gibbs import ChainState, Prior, begin, build, canonical
+from ebo.tilegp.kernel import Hat, Laplace, SampledKernel
 from tests import naive
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ class Answer:
 
     case: int
     kind: str
-    state: State
+    state: ChainState
     value: float
 
 
@@ -80,7 +80,7 @@ class Case:
         self.prior = Prior(per_layer=per_layer, noise=noise)
         drawn = self.prior.draw(self.box, self.kernel, rng)
         z = np.arange(self.dims) if wide and number % 64 < 32 else drawn.z
-        self.start = State(z, np.minimum(drawn.cuts, MAX_CUTS), drawn.noise)
+        self.start = ChainState(z, np.minimum(drawn.cuts, MAX_CUTS), drawn.noise)
         steps = self.dims * (self.layers if per_layer else 1)
         self.affordable = steps * self.points <= AFFORDABLE  # to sweep
         self.sweeps = int(rng.integers(1, 4))
@@ -106,7 +106,7 @@ def _sizes(rng: np.random.Generator) -> list[int]:
 
 def _kernel(
     family: int, case: Case, mask: NDArray[np.bool_], rng: np.random.Generator
-) -> GibbsKernel:
+) -> SampledKernel:
     dims, layers = case.dims, case.layers
     if family == 2:
         return Hat(mask)
@@ -139,7 +139,9 @@ def answers(case: Case, sampler: native.Gibbs) -> Iterator[Answer]:
             labels, cuts, noise, trace = sampler.run(case.sweeps, number)
             for row in range(case.sweeps):
                 k = cuts[row] if case.prior.per_layer else cuts[row][:, 0]
-                state = State(labels[row].astype(np.int64), k.astype(np.int64), float(noise[row]))
+                state = ChainState(
+                    labels[row].astype(np.int64), k.astype(np.int64), float(noise[row])
+                )
                 yield Answer(number, "trace", state, trace[row] + constant)
         yield Answer(number, stage, state, sampler.log_likelihood() + constant)
         if sampler.can_be_rough():
@@ -150,7 +152,7 @@ def answers(case: Case, sampler: native.Gibbs) -> Iterator[Answer]:
             return
 
 
-def _candidates(case: Case, sampler: native.Gibbs, d: int, state: State) -> Iterator[Answer]:
+def _candidates(case: Case, sampler: native.Gibbs, d: int, state: ChainState) -> Iterator[Answer]:
     kinds = {"": False} | ({"rough ": True} if sampler.can_be_rough() else {})
     for kind, rough in kinds.items():
         labels, values = sampler.group_likelihoods(d, rough)
@@ -159,7 +161,7 @@ def _candidates(case: Case, sampler: native.Gibbs, d: int, state: State) -> Iter
             if label != state.z[d]:  # the group that d is in already has no meaning
                 z = state.z.copy()
                 z[d] = label
-                changed = State(z, state.cuts, state.noise)
+                changed = ChainState(z, state.cuts, state.noise)
                 yield Answer(case.number, kind + "group", changed, float(value))
     if case.box.categorical[d]:
         return
@@ -171,7 +173,7 @@ def _candidates(case: Case, sampler: native.Gibbs, d: int, state: State) -> Iter
         for k, value in zip(ks, sampler.cut_likelihoods(d, layer, ks, rough), strict=True):
             cuts = state.cuts.copy()
             cuts[(d, layer) if case.prior.per_layer else d] = k
-            changed = State(state.z, cuts, state.noise)
+            changed = ChainState(state.z, cuts, state.noise)
             yield Answer(case.number, kind + "cuts", changed, float(value))
 
 
@@ -201,7 +203,7 @@ def main(path: str) -> None:
             if sampler.can_be_rough():
                 k = cuts[-1] if case.prior.per_layer else cuts[-1][:, 0]
                 fresh = build(case.blocks, case.box, case.kernel, case.prior)
-                end = State(z[-1], k, float(noise[-1]))
+                end = ChainState(z[-1], k, float(noise[-1]))
                 begin(fresh, end, case.box, case.kernel, case.prior)
                 routes[case.number] = [rough_values(case, s, z[-1]) for s in (sampler, fresh)]
     Path(path).write_bytes(pickle.dumps((native.instruction_set(), found, chains, routes)))

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ebo import native
-from ebo.acquisition import Goal
+from ebo.acquisition import ACQUISITIONS, Aim, Goal
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,7 +100,9 @@ def test_a_leaf_refuses_what_does_not_fit() -> None:
     leaf, P, base, group = native.Leaf(**fitting), np.zeros((2, 3)), zeros(5), np.array([0, 2])
     mean, sd, v = leaf.vary(P, group, base)
     assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
-    goal, members, ends = Goal(0.0, 1.0).in_core("ei"), np.array([2, 0, 1]), np.array([2, 3])
+    goal = Aim(ACQUISITIONS["ei"], Goal(0.0, 1.0)).core
+    assert goal is not None
+    members, ends = np.array([2, 0, 1]), np.array([2, 3])
     rows, v = leaf.climb(goal, P, members, ends, base)
     assert (rows.tolist(), v.tolist()) == ([0, 0], [0.0] * 5)
     for Q, n, message in ((P[:0], 5, "points"), (P[:, :2].copy(), 5, "points"), (P, 6, "more obs")):

@@ -18,8 +18,8 @@ from scipy import stats
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.gibbs import GibbsKernel, Prior, State, begin, build, canonical, sample
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.gibbs import ChainState, Prior, begin, build, canonical, sample
+from ebo.tilegp.kernel import Hat, Laplace, SampledKernel
 from tests import naive
 
 CLOSE = 0.02
@@ -37,7 +37,7 @@ class Problem:
     """Data, prior, and how many cuts there can be, or are worth a look at."""
 
     box: Box
-    kernel: GibbsKernel
+    kernel: SampledKernel
     prior: Prior
     blocks: Sequence[tuple[Floats, Floats]]
     most: int
@@ -50,14 +50,14 @@ class Problem:
             return 1
         return self.kernel.layers
 
-    def start(self) -> State:
+    def start(self) -> ChainState:
         shape = (self.box.dims, self.layers) if self.prior.per_layer else (self.box.dims,)
         noise = float(np.atleast_1d(self.prior.noise)[0])
-        return State(np.arange(self.box.dims), np.zeros(shape, dtype=np.int64), noise)
+        return ChainState(np.arange(self.box.dims), np.zeros(shape, dtype=np.int64), noise)
 
 
 def problem(
-    kernel: GibbsKernel,
+    kernel: SampledKernel,
     prior: Prior,
     *,
     most: int,
@@ -392,7 +392,7 @@ def test_the_exact_likelihood_decides_where_the_rough_one_errs() -> None:
     sampler = build(p.blocks, p.box, p.kernel, prior)
     rough = []
     for row in rows:
-        begin(sampler, State(row[:dims], row[dims:-1], noise), p.box, p.kernel, prior)
+        begin(sampler, ChainState(row[:dims], row[dims:-1], noise), p.box, p.kernel, prior)
         assert sampler.can_be_rough()
         rough.append(sampler.rough_log_likelihood())
     wrong = rows, _normalised(np.log(weights) + np.array(rough))
@@ -426,7 +426,7 @@ def test_sweeps_in_single_precision_are_reversible(name: str) -> None:
 def test_given_cuts_are_kept_and_the_groups_follow_their_conditional() -> None:
     p = SMALL["shared cuts"]
     _, (rows, weights) = exact(p)
-    start = State(np.array([0, 1, 2]), np.array([1, 2, 0]), 0.1)
+    start = ChainState(np.array([0, 1, 2]), np.array([1, 2, 0]), 0.1)
     _, info = sample(
         p.blocks,
         p.box,
@@ -448,7 +448,7 @@ def test_given_cuts_are_kept_and_the_groups_follow_their_conditional() -> None:
 
 
 def without_data(
-    dims: int, kernel: GibbsKernel, prior: Prior, sweeps: int, widths: Floats | None = None
+    dims: int, kernel: SampledKernel, prior: Prior, sweeps: int, widths: Floats | None = None
 ) -> tuple[Ints, Ints]:
     """The chain's z and cuts."""
     most = kernel.max_cuts if isinstance(kernel, MondrianGrid) else 255
@@ -487,7 +487,7 @@ def test_the_mean_number_of_groups_of_twenty_dimensions(alpha: float) -> None:
     ("kernel", "per_layer"),
     [(tiles(2, 3), False), (tiles(2, 3), True), (Laplace(), False), (grid(2, 3, 250), True)],
 )
-def test_cuts_without_data_are_negative_binomial(kernel: GibbsKernel, per_layer: bool) -> None:
+def test_cuts_without_data_are_negative_binomial(kernel: SampledKernel, per_layer: bool) -> None:
     rate, shape = 0.8, 2.5
     widths = np.array([1.0, 0.25])
     prior = Prior(beta=(rate, shape), per_layer=per_layer)

@@ -13,8 +13,8 @@ import pytest
 from ebo.arrays import Floats
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.gibbs import GibbsKernel, Prior, State, sample
-from ebo.tilegp.kernel import Laplace
+from ebo.tilegp.gibbs import ChainState, Prior, sample
+from ebo.tilegp.kernel import Laplace, SampledKernel
 from tests import naive
 
 POINTS, DIMS = 5, 3
@@ -29,13 +29,13 @@ class Joint:
     The chain may be given another prior than that of the model, in order to see it fail.
     """
 
-    def __init__(self, kernel: GibbsKernel, prior: Prior, most: int) -> None:
+    def __init__(self, kernel: SampledKernel, prior: Prior, most: int) -> None:
         self.kernel, self.prior, self.most = kernel, prior, most
         self.box = Box.unit(DIMS)
         self.X = np.random.default_rng(11).random((POINTS, DIMS))
         self.target = naive.Target(kernel, [(self.X, np.zeros(POINTS))])
 
-    def state(self, rng: np.random.Generator) -> State:
+    def state(self, rng: np.random.Generator) -> ChainState:
         """From the prior; one with too many cuts is drawn anew, since `draw` would clip them."""
         unlimited = TileCoding(np.zeros((DIMS, self.target.layers)))
         while True:
@@ -43,7 +43,7 @@ class Joint:
             if drawn.cuts.max() <= self.most:
                 return drawn
 
-    def values(self, state: State, rng: np.random.Generator) -> Floats:
+    def values(self, state: ChainState, rng: np.random.Generator) -> Floats:
         """A y given the state."""
         K = self.target.gram(0, state.z.tolist(), state.cuts)
         root = np.linalg.cholesky(K + state.noise * np.eye(POINTS))
@@ -51,8 +51,8 @@ class Joint:
         return y
 
     def sweep(
-        self, state: State, y: Floats, rng: np.random.Generator, prior: Prior | None = None
-    ) -> State:
+        self, state: ChainState, y: Floats, rng: np.random.Generator, prior: Prior | None = None
+    ) -> ChainState:
         """A state given y, by the chain."""
         return sample(
             [(self.X, y)],
@@ -81,7 +81,7 @@ FUNCTIONS = (
 )
 
 
-def functions(state: State, y: Floats) -> list[float]:
+def functions(state: ChainState, y: Floats) -> list[float]:
     sizes = np.bincount(state.z)
     groups, cuts, square = np.count_nonzero(sizes), state.cuts.mean(), y @ y
     return [

@@ -20,17 +20,15 @@ from ebo.tilegp.features import (
     TileCoding,
 )
 from ebo.tilegp.gibbs import (
-    MAX_CUTS,
-    GibbsKernel,
+    ChainState,
     Info,
     Prior,
-    State,
     begin,
     build,
     canonical,
     sample,
 )
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.kernel import MOST_SAMPLED_CUTS, Hat, Laplace, SampledKernel
 from ebo.tilegp.model import TileGP
 from tests import naive
 from tests.chains import run
@@ -41,7 +39,7 @@ NOISES = np.array([0.01, 0.1, 1.0])
 
 def draw_kernel(
     family: str, dims: int, layers: int, rng: np.random.Generator, mask: ArrayLike | None = None
-) -> GibbsKernel:
+) -> SampledKernel:
     if family == "tiles":
         return TileCoding.draw(dims, layers, rng, mask)
     if family == "grid":
@@ -60,7 +58,7 @@ def draw_blocks(
     return blocks
 
 
-def check(state: State, info: Info, box: Box, prior: Prior, layers: int, sweeps: int) -> None:
+def check(state: ChainState, info: Info, box: Box, prior: Prior, layers: int, sweeps: int) -> None:
     """What holds for every chain."""
     dims = box.dims
     assert info.z.shape == (sweeps, dims)
@@ -68,7 +66,7 @@ def check(state: State, info: Info, box: Box, prior: Prior, layers: int, sweeps:
     assert info.noise.shape == info.log_likelihood.shape == (sweeps,)
     assert info.z.dtype == info.cuts.dtype == np.int64
     assert ((info.z >= 0) & (info.z < dims)).all()
-    assert ((info.cuts >= 0) & (info.cuts <= MAX_CUTS)).all()
+    assert ((info.cuts >= 0) & (info.cuts <= MOST_SAMPLED_CUTS)).all()
     assert np.isin(info.noise, prior.noise).all()
     assert np.isfinite(info.log_likelihood).all()
     if not np.ndim(prior.alpha):
@@ -213,7 +211,7 @@ def test_a_start_from_elsewhere_takes_the_nearest_noise() -> None:
     X, y = np.array([[0.1], [0.2]]), np.array([1.0, -1.0])
     for given_noise, used in ((0.02, 0.01), (0.05, 0.1), (1e9, 1.0), (1e-9, 0.01)):
         sampler = build([(X, y)], box, kernel, prior)
-        begin(sampler, State(np.array([0]), np.array([3]), given_noise), box, kernel, prior)
+        begin(sampler, ChainState(np.array([0]), np.array([3]), given_noise), box, kernel, prior)
         K = kernel.gram(X, X, np.array([0]), [3])
         assert sampler.log_likelihood() == pytest.approx(naive.log_likelihood(K, y, used))
 
@@ -234,7 +232,7 @@ def test_data_teach_the_structure() -> None:
 def test_given_cuts_are_kept() -> None:
     rng = np.random.default_rng(2)
     ((X, y),) = draw_blocks(Box.unit(3), [9], rng)
-    start = State(np.array([0, 1, 1]), np.array([4, 0, 7]), 0.01)
+    start = ChainState(np.array([0, 1, 1]), np.array([4, 0, 7]), 0.01)
     _, info = sample(
         [(X, y)],
         Box.unit(3),

@@ -16,14 +16,8 @@ from ebo.tilegp.features import (
     RandomBinning,
     TileCoding,
 )
-from ebo.tilegp.gibbs import (
-    Block,
-    GibbsKernel,
-    Prior,
-    State,
-    sample,
-)
-from ebo.tilegp.kernel import Hat, Laplace
+from ebo.tilegp.gibbs import Block, ChainState, Prior, sample
+from ebo.tilegp.kernel import Hat, Laplace, SampledKernel
 from tests.chains import run
 
 NOISES = np.array([0.01, 0.1, 1.0])
@@ -144,7 +138,7 @@ def test_kernels_that_the_sampler_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("kernel", [Hat(), Laplace()])
-def test_a_limit_has_no_layers(kernel: GibbsKernel) -> None:
+def test_a_limit_has_no_layers(kernel: SampledKernel) -> None:
     with pytest.raises(ValueError, match="per_layer cuts need layers: give TileCoding or Mondrian"):
         run([[0.5, 0.5]], [1.0], kernel=kernel, prior=Prior(per_layer=True))
 
@@ -182,7 +176,7 @@ def test_a_kernel_of_another_number_of_dimensions() -> None:
     ],
 )
 def test_bad_starts(z: list[int], cuts: list[int], message: str) -> None:
-    start = State(np.array(z), np.array(cuts), 0.1)
+    start = ChainState(np.array(z), np.array(cuts), 0.1)
     with pytest.raises(ValueError, match=message):
         run([[0.5, 0.5]], [1.0], prior=Prior(group_limit=1), start=start)
 
@@ -192,20 +186,20 @@ def test_bad_starts_of_layers_and_grids() -> None:
     z, X, y = np.array([0, 1]), [[0.5, 0.5]], [1.0]
     kernel = MondrianGrid.draw(2, 3, rng, 4)
     with pytest.raises(ValueError, match="cuts are 1 to 5; give 0 to 4"):
-        run(X, y, kernel=kernel, start=State(z, np.array([1, 5]), 0.1))
+        run(X, y, kernel=kernel, start=ChainState(z, np.array([1, 5]), 0.1))
     with pytest.raises(ValueError, match=r"cuts have shape \(2,\).*give \(2, 3\) integers"):
         run(
             X,
             y,
             kernel=kernel,
             prior=Prior(per_layer=True),
-            start=State(z, np.array([1, 1]), 0.1),
+            start=ChainState(z, np.array([1, 1]), 0.1),
         )
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, np.nan])
 def test_a_start_with_bad_noise(noise: float) -> None:
-    start = State(np.array([0, 1]), np.array([1, 1]), noise)
+    start = ChainState(np.array([0, 1]), np.array([1, 1]), noise)
     with pytest.raises(ValueError, match=f"noise is {noise}"):
         run([[0.5, 0.5]], [1.0], prior=Prior(noise=NOISES), start=start)
 

@@ -11,17 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ebo.tilegp.box import Box
-from ebo.tilegp.features import (
-    MondrianGrid,
-    TileCoding,
-)
-from ebo.tilegp.gibbs import (
-    GibbsKernel,
-    Prior,
-    State,
-    canonical,
-)
-from ebo.tilegp.kernel import Hat
+from ebo.tilegp.features import MondrianGrid, TileCoding
+from ebo.tilegp.gibbs import ChainState, Prior, canonical
+from ebo.tilegp.kernel import Hat, SampledKernel
 from tests import naive
 
 
@@ -42,7 +34,9 @@ def test_canonical_labels_name_the_same_groups(z: list[int]) -> None:
     assert canonical(named).tolist() == named
 
 
-def draws(prior: Prior, dims: int, count: int, kernel: GibbsKernel | None = None) -> list[State]:
+def draws(
+    prior: Prior, dims: int, count: int, kernel: SampledKernel | None = None
+) -> list[ChainState]:
     rng = np.random.default_rng(8)
     return [prior.draw(Box.unit(dims), kernel or Hat(), rng) for _ in range(count)]
 

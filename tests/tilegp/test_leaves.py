@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from ebo.partition import mondrian
-from ebo.tilegp.gibbs import Info, Prior, State
+from ebo.tilegp.gibbs import ChainState, Info, Prior
 from ebo.tilegp.leaves import sample_leaves
 
 
-def chains(threads: int) -> list[tuple[State, Info]]:
+def chains(threads: int) -> list[tuple[ChainState, Info]]:
     rng = np.random.default_rng(0)
     T = rng.random((400, 5))
     y = np.sin(6 * T[:, 0]) + T[:, 1] * T[:, 2]

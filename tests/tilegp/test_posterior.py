@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ebo.acquisition import ACQUISITIONS, Goal
+from ebo.acquisition import ACQUISITIONS, Acquisition, Aim, Goal
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
 from ebo.tilegp.features import MondrianGrid, TileCoding
-from ebo.tilegp.kernel import Hat, Kernel, Laplace
+from ebo.tilegp.kernel import Hat, Laplace, SampledKernel
 from ebo.tilegp.model import TileGP
-from ebo.tilegp.posterior import Moves, Posterior
+from ebo.tilegp.posterior import Posterior, Walk
 from ebo.tilegp.smooth import LEAST_NOISE, Smooth
 from tests.naive import smooth_gram as naive_smooth
 
@@ -28,7 +28,7 @@ class Case:
     """A kernel with its structure, observations T, y, and other points P."""
 
     box: Box
-    kernel: Kernel
+    kernel: SampledKernel
     z: Ints
     cuts: Ints
     noise: float
@@ -43,7 +43,7 @@ class Case:
         return self.fit(self.T, self.y)
 
     def fit(self, T: Floats, y: Floats) -> Posterior:
-        return Posterior(self.kernel, self.z, self.cuts, self.noise, T, y, self.smooth)
+        return Posterior.of(self.kernel, self.z, self.cuts, self.noise, T, y, self.smooth)
 
     def gram(self, T: Floats, T2: Floats) -> Floats:
         """The kernel, its smooth part in loops."""
@@ -69,7 +69,7 @@ def draw(family: str, n: int, seed: int, per_layer: bool = False) -> Case:
     dims, layers = len(kinds), 9
     box = Box(np.full(dims, -1.0), np.full(dims, 3.0), kinds)
     mask = box.categorical
-    kernel: Kernel
+    kernel: SampledKernel
     if family == "tile":
         kernel = TileCoding.draw(dims, layers, rng, mask)
     elif family == "grid":
@@ -132,8 +132,8 @@ def test_whitened_points(family: str) -> None:
     case = draw(family, 40, 3)
     posterior = case.posterior()
     assert len(posterior.groups) == 3
-    moves = Moves(posterior, room=0)
-    v = np.array([moves.whitened(x) for x in case.P], dtype=np.float64)
+    walk = Walk(posterior, room=0)
+    v = np.array([walk.whitened(x) for x in case.P], dtype=np.float64)
     K = case.gram(case.T, case.T) + case.noise * np.eye(40)
     cross = case.gram(case.P, case.T)
     np.testing.assert_allclose(v @ v.T, cross @ np.linalg.solve(K, cross.T), atol=SINGLE)
@@ -150,7 +150,7 @@ def test_without_observations_it_is_the_prior() -> None:
 def test_a_known_point_has_some_deviation_left() -> None:
     """Two hundred observations of one point at almost no noise: never zero, never NaN."""
     T = np.full((200, 2), 0.4)
-    posterior = Posterior(Laplace(), np.array([0, 1]), np.ones(2), 1e-8, T, np.ones(200))
+    posterior = Posterior.of(Laplace(), np.array([0, 1]), np.ones(2), 1e-8, T, np.ones(200))
     mean, sd = posterior.predict(T[:1])
     assert mean[0] == pytest.approx(1.0, abs=1e-4)
     assert 0.0 < sd[0] < 1e-3
@@ -165,19 +165,19 @@ def test_a_known_point_has_some_deviation_left() -> None:
 def test_a_block_moves_as_the_whole_posterior_says(family: str, n: int, seed: int) -> None:
     case = draw(family, n, seed)
     posterior = case.posterior()
-    moves, P = Moves(posterior, room=0), case.P.copy()
-    v = moves.whitened(P[0])
+    walk, P = Walk(posterior, room=0), case.P.copy()
+    v = walk.whitened(P[0])
     for m in (0, 2, 1, 0):
         group = posterior.groups[m]
         points = np.repeat(P[:1], len(P), axis=0)
         points[:, group] = P[:, group]
         expected_mean, expected_sd = posterior.predict(points)
-        mean, sd, moved = moves.vary(m, v, P)
+        mean, sd, moved = walk.vary(m, v, P)
         np.testing.assert_allclose(mean, expected_mean, atol=SINGLE)
         np.testing.assert_allclose(sd**2, expected_sd**2, atol=SINGLE)
         new = int(case.rng.integers(len(P)))
         P[0, group], v = P[new, group], moved[new]
-    np.testing.assert_allclose(v, moves.whitened(P[0]), atol=SINGLE)
+    np.testing.assert_allclose(v, walk.whitened(P[0]), atol=SINGLE)
 
 
 @pytest.mark.parametrize("family", KERNELS)
@@ -186,35 +186,52 @@ def test_a_block_moves_as_the_whole_posterior_says(family: str, n: int, seed: in
 def test_climbing_is_block_after_block_to_the_best(family: str, n: int, kind: str) -> None:
     case = draw(family, n, 12)
     posterior = case.posterior()
-    moves, P, order = Moves(posterior, room=0), case.P.copy(), np.array([2, 0, 1, 0])
-    goal = Goal(0.3, 2.0, maxima=np.array([0.9, 1.5])).in_core(kind, mean=0.2, scale=1.3)
-    start = v = moves.whitened(P[0])
+    walk, P, order = Walk(posterior, room=0), case.P.copy(), np.array([2, 0, 1, 0])
+    goal = Goal(0.3, 2.0, maxima=np.array([0.9, 1.5]))
+    aim = Aim(ACQUISITIONS[kind], goal, mean=0.2, scale=1.3)
+    start = v = walk.whitened(P[0])
     expected = []
     for m in order:
-        mean, sd, moved = moves.vary(m, v, P)
-        expected.append(int(goal.worth(mean, sd).argmax()))
+        mean, sd, moved = walk.vary(m, v, P)
+        expected.append(int(aim.worth(mean, sd).argmax()))
         group = posterior.groups[m]
         P[0, group], v = P[expected[-1], group], moved[expected[-1]]
-    rows, climbed = moves.climb(order, start, case.P, goal)
+    rows, climbed = walk.climb(order, start, case.P, aim)
     assert rows.tolist() == expected
     np.testing.assert_array_equal(climbed, v)
     assert kind != "ucb" or n < 40 or any(expected)  # it does not just stay where it is
 
 
 @pytest.mark.parametrize("family", KERNELS)
+def test_climbing_by_a_function_that_the_core_does_not_have(family: str) -> None:
+    case = draw(family, 40, 12)
+    walk, P, order = Walk(case.posterior(), room=0), case.P, np.array([2, 0, 1, 0])
+    known = Aim(ACQUISITIONS["ucb"], Goal(0.3, 2.0), mean=0.2, scale=1.3)
+    own = Aim(
+        Acquisition(lambda mean, sd, goal: mean + goal.deviations * sd), Goal(0.3, 2.0), 0.2, 1.3
+    )
+    assert own.core is None
+    rows, v = walk.climb(order, walk.whitened(P[0]), P, own)
+    expected_rows, expected_v = walk.climb(order, walk.whitened(P[0]), P, known)
+    assert rows.tolist() == expected_rows.tolist()
+    np.testing.assert_array_equal(v, expected_v)
+    assert any(rows)
+
+
+@pytest.mark.parametrize("family", KERNELS)
 @pytest.mark.parametrize("n", SIZES)
 def test_adding_equals_fitting_afresh_with_the_point_at_its_mean(family: str, n: int) -> None:
     case = draw(family, n, 10)
-    moves, T, y = Moves(case.posterior(), room=3), case.T, case.y
+    walk, T, y = Walk(case.posterior(), room=3), case.T, case.y
     for x in case.P[:3]:
-        moves.add(x, moves.whitened(x))
+        walk.add(x, walk.whitened(x))
         mean = case.fit(T, y).predict(x[None, :])[0]
         T, y = np.concatenate([T, x[None, :]]), np.concatenate([y, mean])
     afresh = case.fit(T, y)
     P = case.P[3:]
     points = np.repeat(P[:1], len(P), axis=0)
     points[:, afresh.groups[1]] = P[:, afresh.groups[1]]
-    mean, sd, _ = moves.vary(1, moves.whitened(P[0]), P)
+    mean, sd, _ = walk.vary(1, walk.whitened(P[0]), P)
     expected_mean, expected_sd = afresh.predict(points)
     np.testing.assert_allclose(mean, expected_mean, atol=SINGLE)
     np.testing.assert_allclose(sd**2, expected_sd**2, atol=SINGLE)
@@ -223,10 +240,10 @@ def test_adding_equals_fitting_afresh_with_the_point_at_its_mean(family: str, n:
 def test_adding_one_point_many_times_at_almost_no_noise() -> None:
     case = draw("laplace", 40, 7)
     case.noise = 1e-8
-    moves = Moves(case.posterior(), room=50)
+    walk = Walk(case.posterior(), room=50)
     for _ in range(50):
-        moves.add(case.P[0], moves.whitened(case.P[0]))
-        mean, sd, _ = moves.vary(1, moves.whitened(case.P[0]), case.P)
+        walk.add(case.P[0], walk.whitened(case.P[0]))
+        mean, sd, _ = walk.vary(1, walk.whitened(case.P[0]), case.P)
         assert np.isfinite(mean).all()
         assert (sd > 0).all()
     assert sd[0] < 0.05
@@ -248,4 +265,4 @@ def test_the_scale_that_fits_best_makes_the_values_most_likely() -> None:
     scaled_mean, same_sd = posterior.predict(case.P)
     np.testing.assert_allclose(scaled_mean * deviation, mean)
     assert same_sd.tolist() == sd.tolist()
-    assert Posterior(case.kernel, case.z, case.cuts, 0.1, case.T[:0], case.y[:0]).fit_scale(4) == 1
+    assert case.fit(case.T[:0], case.y[:0]).fit_scale(4) == 1

@@ -58,19 +58,22 @@ class PerLeaf:
         rng, seeds = np.random.default_rng(once), each.spawn(len(leaves))
 
         def conditioned(j: int) -> LeafModel:
-            return condition(data, leaves[j].rows, given, np.random.default_rng(seeds[j]))
+            rng = np.random.default_rng(seeds[j])
+            return condition(data, belief.rows(data, leaves[j].rows, rng), belief.structure, rng)
 
         def chained(j: int) -> tuple[LeafModel, ChainState]:
             return self.leaf(data, leaves[j], structure, np.random.default_rng(seeds[j]))
 
         if not self.sweeps:
             given = structure or Structure.simplest(data.model, data.dims)
+            belief = ensemble.draw(given, rng, fixed=True)
             models = dict(zip(wanted, map(conditioned, wanted), strict=True))
-            return Learning(models, given, ensemble.draw(given, rng, fixed=True))
+            return Learning(models, given, belief)
         results = list(map(chained, range(len(leaves))))
         learned = synchronise(results, data.model.group_limit)
         models = {j: results[j][0] for j in wanted}
-        return Learning(models, learned, ensemble.draw(learned, rng))
+        # Leaves do not learn from probes, and what these are made of would not be handed on.
+        return Learning(models, learned, ensemble.draw(learned, rng, fixed=True))
 
     def leaf(
         self, data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator

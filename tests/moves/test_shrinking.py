@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import Goal
 from ebo.arrays import Floats
-from ebo.learn import Data, Structure, condition
-from ebo.polish import KNOWN, LEAST, MANY, NEAREST, SHORTEST, SHRINK, TURNS, polish
+from ebo.learning.base import Data, Structure, condition
+from ebo.learning.model import Model
+from ebo.moves.shrinking import (
+    ENOUGH,
+    KNOWN,
+    LEAST,
+    NEAREST,
+    SHORTEST,
+    SHRINK,
+    TURNS,
+    Shrinking,
+)
+from ebo.partition import Partition
 from ebo.tilegp.smooth import Smooth
 
 DIMS = 6
 SUMMIT = np.linspace(0.35, 0.6, DIMS)
 CUBE = box([0.0] * DIMS, [1.0] * DIMS)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    with threadpool_limits(1):
-        yield
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,12 @@ class Known:
     data: Data
     structure: Structure
     space: Space = CUBE
+    polishes: float = 1.0  # most of a batch
 
     def polish(self, n: int, pending: Floats | None = None, seed: int = 0) -> Floats:
         best = float(self.data.u.max())
         none = np.empty((0, self.data.T.shape[1]))
-        return polish(
+        return Shrinking(share=self.polishes).points(
             self.data,
             self.structure,
             Goal(best, best + 1.0),
@@ -65,16 +69,18 @@ def known(
     spread: float = 0.05,
     share: float | None = 0.9,
     space: Space = CUBE,
-    **changes: Any,
+    leaf_size: int | None = None,
+    polishes: float = 1.0,
 ) -> Known:
     """n observations about a summit with a kink, which no smooth model knows."""
     rng = np.random.default_rng(5)
     T = space.snap(np.clip(SUMMIT + spread * rng.standard_normal((n, DIMS)), 0.0, 1.0))
     u = -3.0 * np.abs(T - SUMMIT).sum(axis=1)
-    settings = Settings(**{"leaf_size": n // 2, "polish": 1.0, **changes})
+    partition = Partition(leaf_size=leaf_size or n // 2)
     smooth = None if share is None else Smooth(share, np.full(DIMS, 2.0), 1e-3)
     structure = Structure(np.arange(DIMS), np.full(DIMS, 3.0), 1e-3, np.eye(DIMS), smooth)
-    return Known(Data(T, u, space.categorical, settings), structure, space)
+    data = Data(T, u, space.categorical, partition, Model())
+    return Known(data, structure, space, polishes)
 
 
 def steps(about: Known, P: Floats) -> Floats:
@@ -86,7 +92,7 @@ def steps(about: Known, P: Floats) -> Floats:
 def test_first_steps_are_as_long_as_the_nearest_observations_are_far(
     monkeypatch: pytest.MonkeyPatch, spread: float
 ) -> None:
-    monkeypatch.setattr("ebo.polish.ROUNDS", 1)
+    monkeypatch.setattr("ebo.moves.shrinking.ROUNDS", 1)
     hill = known(spread=spread)
     reach = np.sort(steps(hill, hill.data.T))[NEAREST]
     length = steps(hill, hill.polish(200))
@@ -110,7 +116,7 @@ def test_further_rounds_find_better_points_and_stay_close(monkeypatch: pytest.Mo
     reach = np.sort(steps(hill, hill.data.T))[NEAREST]
     many = hill.polish(60)
     assert steps(hill, many).max() <= reach / (1.0 - SHRINK)
-    monkeypatch.setattr("ebo.polish.ROUNDS", 1)
+    monkeypatch.setattr("ebo.moves.shrinking.ROUNDS", 1)
     gains = [np.quantile(height(P) - hill.data.u.max(), 0.5) for P in (many, hill.polish(60))]
     assert gains[0] > gains[1] + 0.01
 
@@ -119,7 +125,7 @@ def test_further_rounds_find_better_points_and_stay_close(monkeypatch: pytest.Mo
 def test_steps_that_failed_make_the_next_ones_shorter(
     monkeypatch: pytest.MonkeyPatch, rounds: int, longest: float
 ) -> None:
-    monkeypatch.setattr("ebo.polish.ROUNDS", rounds)
+    monkeypatch.setattr("ebo.moves.shrinking.ROUNDS", rounds)
     hill = known()
     failed = hill.best + 0.01 / np.sqrt(DIMS) * np.random.default_rng(1).uniform(
         -1.0, 1.0, (NEAREST, DIMS)
@@ -139,7 +145,7 @@ def test_none_before_the_hill_is_known_nor_after_it_is_as_sharp_as_can_be() -> N
 
 
 def test_a_hill_of_few_dimensions_is_known_sooner() -> None:
-    enough = MANY * KNOWN * DIMS
+    enough = ENOUGH * KNOWN * DIMS
     assert len(known(n=enough, leaf_size=500).polish(100)) > 0
     assert len(known(n=enough - 1, leaf_size=500).polish(100)) == 0
 
@@ -151,11 +157,11 @@ def test_as_much_as_the_smooth_part_outweighs_the_other(share: float, low: int, 
 
 def test_none_without_a_smooth_part_or_when_switched_off() -> None:
     assert len(known(share=None).polish(100)) == 0
-    assert len(known(polish=0.0).polish(100)) == 0
+    assert len(known(polishes=0.0).polish(100)) == 0
 
 
 def test_single_points_are_polished_as_often_as_their_share() -> None:
-    hill = known(polish=0.25)
+    hill = known(polishes=0.25)
     made = sum(len(hill.polish(1, seed=seed)) for seed in range(200))
     assert 20 < made < 60  # 0.25 · 0.8 of 200
 
@@ -183,7 +189,7 @@ def test_the_model_is_of_the_nearest_observations(
         given.append(rows)
         return condition(data, rows, *arguments)
 
-    monkeypatch.setattr("ebo.polish.condition", spy)
+    monkeypatch.setattr("ebo.moves.shrinking.condition", spy)
     hill = known(n=1_000, leaf_size=leaf_size)
     data = replace(hill.data, T=hill.data.T[:, :dims], categorical=hill.data.categorical[:dims])
     smooth = Smooth(0.9, np.full(dims, 2.0), 1e-3)
@@ -276,7 +282,7 @@ def climbed(**changes: Any) -> Optimizer:
     """A run in a curved valley (Rosenbrock's)."""
     optimizer = Optimizer(
         box([-5.0] * 20, [10.0] * 20),
-        settings=Settings(leaf_size=100, block_samples=10, **changes),
+        settings=Settings().changed(leaf_size=100, tries=10, **changes),
         workers=1,
     )
     for _ in range(20):
@@ -288,7 +294,7 @@ def climbed(**changes: Any) -> Optimizer:
 
 
 def test_a_run_gets_further_with_it_and_is_the_same_until_there_is_any() -> None:
-    polished, plain = climbed(), climbed(polish=0.0)
+    polished, plain = climbed(), climbed(polish=None)
     same = np.all(polished.X == plain.X, axis=1)
     assert same[:200].all()
     assert not same.all()

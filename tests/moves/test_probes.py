@@ -10,8 +10,12 @@ import pytest
 
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.arrays import Floats
-from ebo.learn import Data, Structure, _blocks, learn_pooled
-from ebo.probe import FAR, FROM_B, NEAR, are_probes, draw_probes, new_pair
+from ebo.learning.base import Data, Structure
+from ebo.learning.model import Model
+from ebo.learning.per_leaf import PerLeaf
+from ebo.learning.pooled import Pooled, are_probes
+from ebo.moves.probes import FAR, FROM_B, NEAR, draw_probes, new_pair
+from ebo.partition import Partition
 
 MIXED = Space(
     rate=Float(1e-3, 10.0, log=True),
@@ -22,6 +26,7 @@ MIXED = Space(
     units=Int(1, 40, log=True),
     pair=Int(1, 2, log=True),  # the slot of 1 has two thirds of the range
 )
+ADDITIVE = Settings().changed(mixture=None)
 GROUPS = ((0, 3, 5), (1, 4), (2,), (6, 7))
 
 
@@ -80,7 +85,7 @@ def test_probes_come_back_from_the_users_units() -> None:
 def test_probes_are_known_again_where_units_are_coarse() -> None:
     """Times in seconds, of which the last digits of a float are a good part of the range."""
     space = box([1.7e9] * 8, [1.7e9 + 10.0] * 8)
-    optimizer = Optimizer(space, seed=3, settings=Settings(smooth=False), workers=1)
+    optimizer = Optimizer(space, seed=3, settings=ADDITIVE, workers=1)
     X = space.from_unit(np.random.default_rng(4).random((200, 8)))
     optimizer.tell(X, rough(space.to_unit(X)))
     counts = []
@@ -97,7 +102,7 @@ def test_probes_are_known_again_where_units_are_coarse() -> None:
 def told(n: int, **changes: Any) -> Optimizer:
     """An optimiser in 8 dimensions with n random observations."""
     optimizer = Optimizer(
-        box([0.0] * 8, [1.0] * 8), seed=3, settings=Settings(smooth=False, **changes), workers=1
+        box([0.0] * 8, [1.0] * 8), seed=3, settings=ADDITIVE.changed(**changes), workers=1
     )
     X = np.random.default_rng(4).random((n, 8))
     optimizer.tell(X, rough(X))
@@ -142,7 +147,14 @@ def test_single_points_are_probes_half_of_the_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"probes": 0.0}, {"pooled": False}, {"sweeps": 0}, {"group_limit": 1}]
+    "changes",
+    [
+        {"probes": None},
+        {"per_dimension": 0.0},
+        {"learning": PerLeaf(sweeps=1)},
+        {"sweeps": 0},
+        {"group_limit": 1},
+    ],
 )
 def test_none_where_they_are_switched_off_or_could_teach_nothing(
     changes: dict[str, Any],
@@ -155,7 +167,7 @@ def test_none_where_they_are_switched_off_or_could_teach_nothing(
 
 
 def test_none_in_one_dimension() -> None:
-    optimizer = Optimizer(box([0.0], [1.0]), seed=3, settings=Settings(smooth=False), workers=1)
+    optimizer = Optimizer(box([0.0], [1.0]), seed=3, settings=ADDITIVE, workers=1)
     X = np.linspace(0.0, 1.0, 30)[:, None]
     optimizer.tell(X, X[:, 0])
     optimizer.ask(10)
@@ -196,7 +208,7 @@ def test_none_while_the_smooth_part_is_believed() -> None:
 
 def test_a_small_discrete_space_runs_out_of_probes() -> None:
     space = Space(a=Int(0, 1), b=Int(0, 1), c=Int(0, 9))
-    optimizer = Optimizer(space, seed=1, settings=Settings(smooth=False), workers=1)
+    optimizer = Optimizer(space, seed=1, settings=ADDITIVE, workers=1)
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 2, (60, 2)), rng.integers(0, 10, 60)]).astype(np.float64)
     optimizer.tell(X, X.sum(axis=1))
@@ -204,34 +216,6 @@ def test_a_small_discrete_space_runs_out_of_probes() -> None:
         X = optimizer.ask(10)
         assert X.shape == (10, 3)
         optimizer.tell(X, X.sum(axis=1))
-
-
-def test_probes_are_a_block_of_their_own() -> None:
-    rng = np.random.default_rng(5)
-    T = rng.random((300, 8))
-    pair = new_pair(T, T[:, 0], box([0.0] * 8, [1.0] * 8).snap, rng)
-    T[100:140] = draw_probes(pair, 40, rng)
-    data = Data(T, T.sum(axis=1), np.zeros(8, dtype=np.bool_), Settings(block_size=100))
-    probes = set(np.flatnonzero(are_probes(T, pair)).tolist())
-    *others, last = _blocks(data, pair, np.random.default_rng(0))
-    assert set(last.tolist()) == probes
-    few = replace(data, settings=Settings(block_size=20))
-    *rest, last = _blocks(few, pair, np.random.default_rng(0))  # one and a half times the size
-    assert len(last) == 30
-    used = np.concatenate([*rest, last])  # other probes are like any points; blocks of one are not
-    assert len(set(used.tolist())) == len(used) > 290
-    assert not probes & set(np.concatenate(others).tolist())
-    assert sum(len(block) for block in others) == 300 - len(probes)
-    whole = np.concatenate(_blocks(data, None, np.random.default_rng(0)))
-    assert sorted(whole.tolist()) == list(range(300))
-
-
-def test_few_observations_are_one_block() -> None:
-    settings = Settings()
-    for n in (0, 1, 2):
-        data = Data(np.full((n, 3), 0.5), np.zeros(n), np.zeros(3, dtype=np.bool_), settings)
-        (only,) = _blocks(data, None, np.random.default_rng(0))
-        assert only.tolist() == list(range(n))
 
 
 def test_probes_tell_the_groups_where_random_points_do_not() -> None:
@@ -246,9 +230,10 @@ def test_probes_tell_the_groups_where_random_points_do_not() -> None:
             if how == "probes":
                 T = np.concatenate([T[:140], draw_probes(pair, 60, rng)])
             u = (rough(T) - rough(T).mean()) / rough(T).std()
-            data = Data(T, u, np.zeros(8, dtype=np.bool_), Settings(smooth=False, sweeps=20))
+            data = Data(T, u, np.zeros(8, dtype=np.bool_), Partition(), Model())
             start = Structure(np.arange(8), np.full(8, 6.0), 1.0, np.eye(8), pair=pair)
-            z = learn_pooled(data, start, np.random.default_rng(1), 1).z
+            rng = np.random.default_rng(1)
+            z = Pooled(sweeps=20).structure(data, start, False, rng, 1).z
             found = {(i, j) for i in range(8) for j in range(i + 1, 8) if z[i] == z[j]}
             numbers.append(len(truth ^ found))
     assert max(missed["probes"]) <= 1
