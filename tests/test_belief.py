@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ebo.acquisition import Goal
+from ebo.acquisition import ACQUISITIONS, Goal
 from ebo.arrays import Floats
-from ebo.belief import Additive, Ensemble, Extra, Mixture
+from ebo.belief import Additive, Asked, Ensemble, Extra, Mixture
 from ebo.learning.base import Data, Structure
 from ebo.moves.probes import Probes
 from ebo.moves.shrinking import Shrinking
@@ -133,8 +133,8 @@ def test_how_much_is_borrowed_is_by_all_that_is_learned() -> None:
 
 def extra(strategy: Additive | Mixture, data: Data, structure: Structure, n: int = 40) -> Extra:
     best = float(data.u.max())
-    goal, rng = Goal(best, best + 1.0), np.random.default_rng(0)
-    return strategy.extra(data, structure, goal, n, NONE, SPACE, rng)
+    asked = Asked(n, SPACE, NONE, ACQUISITIONS["ei"], Goal(best, best + 1.0))
+    return strategy.extra(data, structure, asked, np.random.default_rng(0))
 
 
 def assert_nothing(found: Extra, structure: Structure) -> None:
@@ -180,6 +180,7 @@ def test_the_mixture_has_points_that_polish() -> None:
     P = Shrinking(share=0.5).points(
         data,
         structure,
+        ACQUISITIONS["ei"],
         Goal(best, best + 1.0),
         40,
         NONE,

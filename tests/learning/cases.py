@@ -66,7 +66,7 @@ def run(
     each: int = 12,
     map: Map = map,
     threads: int = 1,
-) -> tuple[Learning, Belief]:
+) -> Learning[Belief]:
     """What is learned, by streams of these numbers: one that has been used would give others."""
     return learner.learn(
         data,

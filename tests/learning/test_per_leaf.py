@@ -165,10 +165,10 @@ def test_wanted_leaves_and_no_others_have_models(kernel: str) -> None:
     data = observed(kernel=kernel)
     leaves = cut(data)
     assert len(leaves) > 3
-    every, _ = run(PER_LEAF, data, leaves, range(len(leaves)))
+    every = run(PER_LEAF, data, leaves, range(len(leaves)))
     assert list(every.models) == list(range(len(leaves)))
     for wanted in ([2, 0], [1], []):
-        some, _ = run(PER_LEAF, data, leaves, wanted)
+        some = run(PER_LEAF, data, leaves, wanted)
         assert list(some.models) == wanted
         assert_same_structure(some.structure, every.structure)
         for j in wanted:
@@ -184,7 +184,8 @@ def test_leaves_by_themselves_agree_afterwards(structure: Structure | None) -> N
     """All of them have a voice, wanted or not."""
     data = observed(kernel="tile-coding", overlap=0.05)
     leaves = cut(data)
-    learned, belief = run(PER_LEAF, data, leaves, [1], structure)
+    learned = run(PER_LEAF, data, leaves, [1], structure)
+    belief = learned.belief
     seeds = np.random.SeedSequence(12).spawn(len(leaves))
     results = [
         PER_LEAF.leaf(data, leaf, structure, np.random.default_rng(seed))
@@ -202,9 +203,9 @@ def test_the_map_and_the_threads_do_not_matter(kernel: str, structure: Structure
     data = observed(kernel=kernel)
     leaves = cut(data)
     wanted = range(len(leaves))
-    learned, _ = run(PER_LEAF, data, leaves, wanted, structure)
+    learned = run(PER_LEAF, data, leaves, wanted, structure)
     with ThreadPoolExecutor(3) as pool:
-        others, _ = run(PER_LEAF, data, leaves, wanted, structure, map=pool.map, threads=3)
+        others = run(PER_LEAF, data, leaves, wanted, structure, map=pool.map, threads=3)
     assert_same_structure(learned.structure, others.structure)
     for j in wanted:
         assert_same_model(learned.models[j], others.models[j])
@@ -214,7 +215,7 @@ def test_there_are_no_probes_where_leaves_learn_by_themselves() -> None:
     """What they are made of is not handed on, and no block of them is learned from."""
     data = observed()
     for sweeps in (0, 1):
-        _, belief = run(PerLeaf(sweeps=sweeps), data, cut(data), [0], STRUCTURE)
+        belief = run(PerLeaf(sweeps=sweeps), data, cut(data), [0], STRUCTURE).belief
         assert isinstance(belief.strategy, Additive)
         assert belief.strategy.probes is None
 
@@ -224,7 +225,7 @@ def test_without_sweeps_leaves_are_conditioned_on_what_they_hold(wanted: list[in
     data, keeps = observed(), Ensemble(additive=Additive(borrows=False), mixture=None)
     leaves = cut(data)
     for structure in (STRUCTURE, None):
-        learned, _ = run(PerLeaf(sweeps=0), data, leaves, wanted, structure, ensemble=keeps)
+        learned = run(PerLeaf(sweeps=0), data, leaves, wanted, structure, ensemble=keeps)
         expected = structure or Structure.simplest(data.model, DIMS)
         assert_same_structure(learned.structure, expected)
         for j in wanted:
@@ -236,7 +237,8 @@ def test_without_sweeps_a_smooth_part_that_is_not_believed_is_not_used() -> None
     """It may have been learned before, by others."""
     data, plain = observed(), Ensemble(additive=Additive(borrows=False), mixture=None)
     given = replace(STRUCTURE, smooth=Smooth(0.7, np.ones(DIMS), 0.05))
-    learned, belief = run(PerLeaf(sweeps=0), data, cut(data), [0], given, ensemble=plain)
+    learned = run(PerLeaf(sweeps=0), data, cut(data), [0], given, ensemble=plain)
+    belief = learned.belief
     assert belief.structure.smooth is None
     assert learned.models[0].posterior.smooth is None
     assert learned.models[0].posterior.noise == STRUCTURE.noise

@@ -165,7 +165,7 @@ def test_the_smooth_part_is_fitted_where_the_best_observation_is() -> None:
 def test_a_smooth_part_is_learned_if_there_is_a_mixture_to_believe() -> None:
     data = observed()
     for ensemble in (Ensemble(), Ensemble(mixture=None)):
-        learned, _ = run(POOLED, data, cut(data), [], ensemble=ensemble)
+        learned = run(POOLED, data, cut(data), [], ensemble=ensemble)
         assert (learned.structure.smooth is not None) == (ensemble.mixture is not None)
 
 
@@ -178,10 +178,10 @@ def test_wanted_leaves_and_no_others_have_models(kernel: str) -> None:
     data = observed(kernel=kernel)
     leaves = cut(data)
     assert len(leaves) > 3
-    every, _ = run(POOLED, data, leaves, range(len(leaves)))
+    every = run(POOLED, data, leaves, range(len(leaves)))
     assert list(every.models) == list(range(len(leaves)))
     for wanted in ([2, 0], [1], []):
-        some, _ = run(POOLED, data, leaves, wanted)
+        some = run(POOLED, data, leaves, wanted)
         assert list(some.models) == wanted
         assert_same_structure(some.structure, every.structure)
         for j in wanted:
@@ -196,7 +196,8 @@ def test_wanted_leaves_and_no_others_have_models(kernel: str) -> None:
 def test_leaves_are_conditioned_with_the_shared_structure(kernel: str) -> None:
     data = observed(kernel=kernel)
     leaves = cut(data)
-    learned, belief = run(POOLED, data, leaves, [1, 2], STRUCTURE)
+    learned = run(POOLED, data, leaves, [1, 2], STRUCTURE)
+    belief = learned.belief
     rng = np.random.default_rng(np.random.SeedSequence(11))
     shared = POOLED.structure(data, STRUCTURE, True, rng, threads=1)
     assert_same_structure(learned.structure, shared)
@@ -216,9 +217,9 @@ def test_the_map_and_the_threads_do_not_matter(kernel: str, structure: Structure
     data = observed(kernel=kernel)
     leaves = cut(data)
     wanted = range(len(leaves))
-    learned, _ = run(POOLED, data, leaves, wanted, structure)
+    learned = run(POOLED, data, leaves, wanted, structure)
     with ThreadPoolExecutor(3) as pool:
-        others, _ = run(POOLED, data, leaves, wanted, structure, map=pool.map, threads=3)
+        others = run(POOLED, data, leaves, wanted, structure, map=pool.map, threads=3)
     assert_same_structure(learned.structure, others.structure)
     for j in wanted:
         assert_same_model(learned.models[j], others.models[j])
@@ -231,7 +232,8 @@ def test_the_smooth_part_is_believed_as_often_as_its_share_says(share: float) ->
     leaves = [Leaf(np.zeros(DIMS), np.ones(DIMS), np.arange(40))]
     believed = 0
     for seed in range(200):
-        learned, belief = run(Pooled(sweeps=0), data, leaves, [0], given, once=seed)
+        learned = run(Pooled(sweeps=0), data, leaves, [0], given, once=seed)
+        belief = learned.belief
         assert learned.structure is given  # what is learned is not forgotten
         assert belief.learned is given
         posterior = learned.models[0].posterior
@@ -250,7 +252,7 @@ def test_without_sweeps_the_structure_is_kept(preset: Settings) -> None:
     leaves = mondrian(T, max_leaves=10, leaf_size=30, rng=rng)
     given = Structure(np.array([0, 1, 0, 1]), np.array([3.0, 4.0, 5.0, 6.0]), 0.1, np.eye(4))
     for structure in (given, None):
-        learned, belief = run(
+        learned = run(
             settings.learning,
             data,
             leaves,
@@ -269,5 +271,5 @@ def test_without_sweeps_the_structure_is_kept(preset: Settings) -> None:
         own = [len(leaf.rows) for leaf in leaves]
         borrows = settings.ensemble.additive.borrows
         assert known == ([30 if n else 0 for n in own] if borrows else own)
-        assert isinstance(belief.strategy, Additive)
-        assert belief.strategy.probes is None  # what is not learned needs none
+        assert isinstance(learned.belief.strategy, Additive)
+        assert learned.belief.strategy.probes is None  # what is not learned needs none

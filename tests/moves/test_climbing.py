@@ -9,10 +9,12 @@ import pytest
 
 from ebo.acquisition import ACQUISITIONS
 from ebo.arrays import Floats
-from ebo.moves.base import GOOD, Region
+from ebo.belief import Additive, Mixture
+from ebo.moves.base import GOOD, Move, Region
 from ebo.moves.climbing import Climbing
 from ebo.moves.crossover import Crossover
 from ebo.moves.difference import Difference
+from ebo.moves.step import Step
 from ebo.tilegp.posterior import Posterior, Walk
 from tests.moves.cases import (
     DISCRETE,
@@ -28,8 +30,15 @@ from tests.moves.cases import (
     worth,
 )
 
-CROSSES = Crossover(share=1.0)
-NEVER_CROSSES = Crossover(share=0.0)
+CROSSES = (Step(), Crossover(share=1.0))
+NEVER_CROSSES = (Step(),)
+ONE_TRY = (Step(count=1), Crossover(count=1))
+
+
+def moves_of(region: Region) -> tuple[Move, ...]:
+    """Those of the belief that a model is of."""
+    smooth = region.model.posterior.smooth is not None
+    return Mixture().moves if smooth else Additive().moves
 
 
 def propose(
@@ -37,11 +46,14 @@ def propose(
     count: int,
     seed: int = 0,
     *,
-    strategy: Climbing | None = None,
+    moves: tuple[Move, ...] | None = None,
+    passes: int = 2,
     pending: Floats | None = None,
 ) -> Floats:
     known = none(region) if pending is None else pending
-    return (strategy or Climbing()).propose(region, count, known, np.random.default_rng(seed))
+    made = moves_of(region) if moves is None else moves
+    rng = np.random.default_rng(seed)
+    return Climbing(passes=passes).propose(region, made, count, known, rng)
 
 
 # Where they lie, and what they are worth.
@@ -60,18 +72,18 @@ def test_candidates_are_points_of_the_space_and_of_the_leaf(
         region = draw(SPACES[name], lower=0.37, upper=0.61, overlap=overlap, seed=seed)
         outside = np.any((region.T < 0.37) | (region.T > 0.61), axis=1)
         assert outside.any() == (overlap > 0)
-        P = propose(region, 12, seed, strategy=Climbing(passes=passes))
+        P = propose(region, 12, seed, passes=passes)
         assert_of_the_leaf(region, P)
 
 
 def test_a_candidate_that_hardly_moves_from_the_face_of_the_leaf_is_a_point_of_the_space() -> None:
     region = draw(DISCRETE, lower=0.37, upper=0.61, overlap=0.25)
-    assert_of_the_leaf(region, propose(region, 30, strategy=Climbing(tries=1)))
+    assert_of_the_leaf(region, propose(region, 30, moves=ONE_TRY))
 
 
 def test_a_single_try_is_one_beside_staying() -> None:
     region = draw(SQUARE)
-    P = propose(region, 20, strategy=Climbing(tries=1))
+    P = propose(region, 20, moves=ONE_TRY)
     assert not all((x == region.T).all(axis=1).any() for x in P)
 
 
@@ -96,7 +108,7 @@ def test_a_candidate_is_worth_no_less_than_its_start(
 def test_steps_lead_to_different_points(acquisition: str) -> None:
     """Where no step is better a candidate stays at its start; no two steps are equal."""
     region = draw(SQUARE, acquisition=acquisition)
-    P = propose(region, 30, strategy=Climbing(crossover=NEVER_CROSSES))
+    P = propose(region, 30, moves=NEVER_CROSSES)
     moved = P[~(P[:, None] == region.T).all(axis=2).any(axis=1)]
     assert len(moved) > 20
     assert len(np.unique(moved, axis=0)) == len(moved)
@@ -114,10 +126,10 @@ def test_a_candidate_counts_those_before_it_as_pending(name: str) -> None:
         stream, alone = np.random.default_rng(seed), np.random.default_rng(seed)
         found = none(region)
         for i in range(4):
-            found = np.concatenate([found, Climbing().propose(region, 1, found, stream)])
-            unaware += bool(
-                (Climbing().propose(region, 1, none(region), alone) != together[i]).any()
-            )
+            moves, nothing = moves_of(region), none(region)
+            found = np.concatenate([found, Climbing().propose(region, moves, 1, found, stream)])
+            other = Climbing().propose(region, moves, 1, nothing, alone)
+            unaware += bool((other != together[i]).any())
         np.testing.assert_array_equal(found, together)
     assert unaware > 1
 
@@ -147,18 +159,20 @@ def test_tries_that_cross_are_blocks_that_are_best_by_themselves(
     region, climbs = draw(SQUARE, n=60), watched(monkeypatch)
     posterior = region.model.posterior
     for seed in range(80):
-        propose(region, 1, seed, strategy=Climbing(passes=1, crossover=CROSSES))
+        propose(region, 1, seed, moves=CROSSES, passes=1)
     weights = np.linalg.solve(
         posterior.kappa(posterior.T, posterior.T) + posterior.noise * np.eye(60), region.model.y
     )
-    for m, group in enumerate(posterior.groups):
+    for group in posterior.groups:
         part = posterior.kernel.group_gram(posterior.T, posterior.T, group, posterior.cuts)
         rank = np.argsort(np.argsort(-(part @ weights)))
         ranks = []
-        for order, P in zip(climbs.order, climbs.tries, strict=True):
+        for P in climbs.tries:
             equal = (P[1:, None, group] == region.T[None, :, group]).all(axis=2)
-            assert equal.any(axis=1).sum() == (9 if m in order else 0)  # a quarter, but the first
-            ranks += rank[equal.argmax(axis=1)[equal.any(axis=1)]].tolist()
+            assert len(P) == 1 + 40 + 10  # the point as it stands, steps, blocks
+            assert equal[-10:].any(axis=1).all()
+            assert equal.any(axis=1).sum() == 10
+            ranks += rank[equal[-10:].argmax(axis=1)].tolist()
         counts = np.bincount(ranks, minlength=60)
         assert (counts[GOOD:] == 0).all()
         assert counts[0] == counts.max()
@@ -168,7 +182,7 @@ def test_tries_that_cross_are_blocks_that_are_best_by_themselves(
 def test_a_candidate_that_crosses_takes_blocks_of_observations() -> None:
     region, crossing = draw(SQUARE), {}
     for share in (0.0, 1.0):
-        P = propose(region, 30, 3, strategy=Climbing(crossover=Crossover(share=share)))
+        P = propose(region, 30, 3, moves=(Step(), Crossover(share=share)))
         from_row = np.full((30, 2), -1)  # the observation that a block was taken from
         for m, group in enumerate(region.groups):
             equal = (P[:, None, group] == region.T[None, :, group]).all(axis=2)
@@ -183,7 +197,7 @@ def test_a_model_may_know_of_more_than_the_leaf_holds() -> None:
     """Candidates start from observations of the leaf, and cross with all that the model has."""
     whole = with_smooth(draw(SQUARE, n=60), 0.4)
     inside = replace(whole, T=whole.T[:5], u=whole.u[:5])
-    P = propose(inside, 40, strategy=Climbing(crossover=CROSSES))
+    P = propose(inside, 40, moves=CROSSES)
     taken = set[int]()
     for group in inside.groups:
         equal = (P[:, None, group] == inside.model.T[None, :, group]).all(axis=2)
@@ -194,11 +208,10 @@ def test_a_model_may_know_of_more_than_the_leaf_holds() -> None:
 def step_lengths(region: Region, monkeypatch: pytest.MonkeyPatch) -> Floats:
     """Lengths (candidates, tries) of all steps from the middle, each row in rising order."""
     region = replace(region, T=np.full(region.T.shape, 0.5))
-    still = Difference(share=0.0)
-    strategy = Climbing(tries=400, passes=1, crossover=NEVER_CROSSES, difference=still)
+    (step,) = [move for move in moves_of(region) if isinstance(move, Step)]
     with monkeypatch.context() as patch:
         climbs = watched(patch)
-        propose(region, 200, strategy=strategy)
+        propose(region, 200, moves=(replace(step, count=400),), passes=1)
     steps = np.array([P[1:] - P[0] for P in climbs.tries])
     return np.sort(np.sqrt(np.mean(steps**2, axis=2)), axis=1)
 
@@ -237,8 +250,7 @@ def test_a_leap_goes_along_differences_of_good_observations_to_the_best_place(
     region = replace(region, T=np.random.default_rng(1).permutation(T))
     climbs, leaped, longest = watched(monkeypatch), 0, 0.0
     for seed in range(10):
-        strategy = Climbing(passes=1, difference=Difference(share=1.0))
-        propose(region, 1, seed, strategy=strategy)
+        propose(region, 1, seed, moves=(Difference(share=1.0), Step()), passes=1)
         tried, P = climbs.whole[-1], climbs.tries[-1]
         assert len(climbs.whole) == len(climbs.tries) == seed + 1
         assert tried.shape == (41, 4)
@@ -264,7 +276,7 @@ def test_leaps_are_as_long_as_the_difference_or_down_to_a_hundredth(
     region = with_smooth(draw(SQUARE, n=2), 1.0)
     region = replace(region, T=np.array([[0.4] * 4, [0.6] * 4]))
     climbs = watched(monkeypatch)
-    propose(region, 20, strategy=Climbing(difference=Difference(share=1.0)))
+    propose(region, 20, moves=(Difference(share=1.0), Step()))
     steps = np.concatenate([np.abs(P[1:] - P[0]).max(axis=1) for P in climbs.whole]) / 0.2
     steps = steps[steps > 1e-9]  # half of the pairs are of one and the same
     assert len(steps) > 300
@@ -286,8 +298,8 @@ def test_leaps_are_made_as_far_as_the_smooth_part_outweighs_the_other(
         propose(with_smooth(region, share), 100)
         assert low <= len(climbs.whole) <= high
     climbs.whole.clear()
-    off = Climbing(difference=Difference(share=0.0))
-    propose(with_smooth(region, 0.9), 20, strategy=off)
+    off = (Difference(share=0.0), Step())
+    propose(with_smooth(region, 0.9), 20, moves=off)
     assert not climbs.whole
 
 
@@ -295,7 +307,7 @@ def test_without_observations_there_is_nothing_to_leap_or_cross_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     climbs, nothing = watched(monkeypatch), with_smooth(draw(SQUARE, n=0), 1.0)
-    P = propose(nothing, 20, strategy=Climbing(crossover=CROSSES))
+    P = propose(nothing, 20, moves=(Difference(share=1.0), *CROSSES))
     assert_of_the_leaf(nothing, P)
     assert not climbs.whole
 
@@ -311,6 +323,6 @@ def test_candidates_are_searched_in_equal_pieces(count: int, pieces: list[int]) 
 
 
 def test_with_few_observations_there_is_time_to_think_twice() -> None:
-    strategy = Climbing(passes=3, crossover=CROSSES)
+    strategy = Climbing(passes=3)
     assert strategy.with_time(few=False) == strategy
-    assert strategy.with_time(few=True) == Climbing(passes=6, crossover=CROSSES)
+    assert strategy.with_time(few=True) == Climbing(passes=6)

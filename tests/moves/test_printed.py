@@ -36,7 +36,7 @@ def unimproved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def propose(region: Region, count: int, seed: int, *, tries: int = 40, passes: int = 1) -> Floats:
     rng = np.random.default_rng(seed)
-    return Printed(tries=tries, passes=passes).propose(region, count, none(region), rng)
+    return Printed(tries=tries, passes=passes).propose(region, (), count, none(region), rng)
 
 
 @pytest.mark.parametrize(

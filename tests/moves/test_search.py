@@ -10,23 +10,25 @@ import pytest
 from ebo import Categorical, Space, box
 from ebo.acquisition import ACQUISITIONS, Acquisition, Goal
 from ebo.arrays import Floats
+from ebo.belief import Additive
 from ebo.learning.base import Data, Structure, condition
 from ebo.learning.model import Model
-from ebo.moves.base import Region
+from ebo.moves.base import MAXIMA, Region
 from ebo.moves.climbing import Climbing
 from ebo.moves.printed import Printed
-from ebo.moves.search import MAXIMA, Candidates, Search, _with_maxima, search
+from ebo.moves.search import Candidates, Piece, Search, search
 from ebo.partition import Leaf, Partition
 from ebo.tilegp.kernel import Laplace
 from ebo.tilegp.posterior import Posterior
 from tests.moves.cases import MIXED, SPACES, SQUARE, assert_of_the_leaf, draw, none, worth
 
 STRATEGIES: list[Search] = [Climbing(), Printed(tries=40, passes=2)]
-FEW_TRIES: list[Search] = [Climbing(tries=8), Printed(tries=8, passes=2)]
+FEW_TRIES: list[Search] = [Climbing(passes=1), Printed(tries=8, passes=2)]
 
 
 def found(strategy: Search, region: Region, count: int, pending: Floats, seed: int) -> Candidates:
-    return search(strategy, region, count, pending, np.random.default_rng(seed))
+    piece = Piece(region, count, np.random.default_rng(seed))
+    return search(strategy, Additive().moves, pending, piece)
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)
@@ -77,9 +79,7 @@ def test_values_are_those_of_the_leafs_own_posterior(
     assert candidates.P.shape == (5, len(region.leaf.lower))
     assert np.isfinite(candidates.value).all()
     assert_of_the_leaf(region, candidates.P)
-    if acquisition.startswith("mes"):  # the maxima are the first that is drawn
-        goal = _with_maxima(region, strategy.tries, np.random.default_rng(2))
-        region = replace(region, goal=goal)
+    region = region.with_maxima(np.random.default_rng(2))  # the first that is drawn
     mean, sd = region.model.posterior.predict(region.model.to_leaf(candidates.P))
     np.testing.assert_array_equal(candidates.value, region.aim.worth(mean, sd))
     expected = worth(region, candidates.P)
@@ -130,7 +130,7 @@ def test_almost_no_noise_and_observations_that_repeat(acquisition: str) -> None:
 @pytest.mark.parametrize("n", [0, 1, 30])
 def test_maxima_are_above_the_best_value(acquisition: str, n: int) -> None:
     region = draw(SQUARE, n=n, acquisition=acquisition)
-    maxima = _with_maxima(region, 40, np.random.default_rng(0)).maxima
+    maxima = region.with_maxima(np.random.default_rng(0)).goal.maxima
     assert maxima is not None
     assert maxima.shape == (MAXIMA,)
     assert (maxima >= region.goal.best + 0.05 * region.model.scale).all()
@@ -151,6 +151,6 @@ def test_maxima_are_sampled_at_points_of_the_space() -> None:
     model = condition(data, leaf.rows, structure, rng)
     goal = Goal(u.max(), u.max() + 0.1)
     region = Region(model, leaf, T, u, ACQUISITIONS["mes"], goal, space.snap)
-    maxima = _with_maxima(region, 40, np.random.default_rng(1)).maxima
+    maxima = region.with_maxima(np.random.default_rng(1)).goal.maxima
     assert maxima is not None
     assert maxima.max() < u.max() + 0.1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
-from ebo.acquisition import Goal
+from ebo.acquisition import ACQUISITIONS, Goal
 from ebo.arrays import Floats
 from ebo.learning.base import Data, Structure, condition
 from ebo.learning.model import Model
@@ -46,6 +46,7 @@ class Known:
         return Shrinking(share=self.polishes).points(
             self.data,
             self.structure,
+            ACQUISITIONS["ei"],
             Goal(best, best + 1.0),
             n,
             none if pending is None else pending,
@@ -280,9 +281,10 @@ def test_a_corner_is_not_left() -> None:
 
 def climbed(**changes: Any) -> Optimizer:
     """A run in a curved valley (Rosenbrock's)."""
+    few = {"additive.step.count": 10, "mixture.step.count": 10, "difference.count": 10}
     optimizer = Optimizer(
         box([-5.0] * 20, [10.0] * 20),
-        settings=Settings().changed(leaf_size=100, tries=10, **changes),
+        settings=Settings().changed(few, leaf_size=100, **changes),
         workers=1,
     )
     for _ in range(20):
