@@ -33,8 +33,8 @@ def test_numbers_are_uniform_on_a_log_scale(n: int) -> None:
 
 def test_the_largest_random_number_is_within_the_range() -> None:
     class Edge(np.random.Generator):
-        def random(self, size: Any = (), **_: Any) -> Any:
-            return np.full(size, 1.0 - 2.0**-53)
+        def random(self, *size: Any, **_: Any) -> Any:
+            return np.full(size[0] if size else (), 1.0 - 2.0**-53)
 
     edge = Edge(np.random.PCG64(0))
     for n in range(1, 2000):
