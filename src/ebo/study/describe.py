@@ -62,6 +62,13 @@ def read_settings(data: Mapping[str, Any], preset: str = "default") -> Settings:
     return Settings(**values) if preset == "default" else Settings.paper(**values)
 
 
+def migrate_settings(data: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Settings as the study file has them today, from those in a file of an earlier schema."""
+    if schema < 3:  # from before there were probes: it goes on without
+        return {"probes": 0.0, **data}
+    return data
+
+
 def _describe(name: str, parameter: Parameter) -> dict[str, Any]:
     if isinstance(parameter, Categorical):
         for choice in parameter.choices:

@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.space.parameters import Categorical, Int, Parameter
+from ebo.study import trial
+from ebo.study.trial import ENDS, TrialState
 
-STATES = ("done", "failed", "timed out", "lost", "running", "waiting")
-FAILURES = ("failed", "timed out", "lost")
+STATES = tuple(map(str, (*ENDS, TrialState.RUNNING, TrialState.WAITING)))
+FAILURES = tuple(map(str, trial.FAILURES))
 LARGEST = 1e300  # values beyond are drawn there: the width of an axis must not overflow
 RANKED = 5_000  # evaluations that the importance of parameters is worked out from
 BINS = 10  # of a parameter's range, for the same
