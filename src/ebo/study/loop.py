@@ -8,7 +8,7 @@ if nothing had happened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.result import Result, make_result
-from ebo.study.evaluation.base import Evaluator, Objective
+from ebo.study.evaluation.base import Evaluator, Objective, Results
 from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
 from ebo.study.progress import Advance, progress_bar
@@ -93,19 +93,21 @@ class Run:
         points: Any = study.space.to_dicts(X) if study.space.named else X.copy()
         ended: list[Evaluation] = []
 
-        def keep(results: Sequence[tuple[int, Evaluation]]) -> None:
+        def keep(results: Results) -> BaseException | None:
+            evaluations = [evaluation for _, evaluation in results]
             study.end_trials({int(ids[index]): evaluation for index, evaluation in results})
-            # Without their exceptions, which would keep alive all that the objective had in hand.
-            ended.extend(replace(evaluation, exception=None) for _, evaluation in results)
-            advance([evaluation for _, evaluation in results])
+            # Without the exceptions, which keep alive all that the objective had in hand.
+            ended.extend(replace(e, exception=None) if e.exception else e for e in evaluations)
+            advance(evaluations)
+            return next((e.exception for e in evaluations if e.exception is not None), None)
 
         study.storage.start(ids, time.time())
         try:
-            for result in evaluate.evaluate(points):
-                keep([result])
-                if self.on_error == "raise" and result[1].exception is not None:
+            for results in evaluate.evaluate(points):
+                exception = keep(results)
+                if self.on_error == "raise" and exception is not None:
                     keep(evaluate.interrupt(0.0))
-                    raise result[1].exception
+                    raise exception
         except KeyboardInterrupt:
             with suppress(KeyboardInterrupt):
                 keep(evaluate.interrupt())

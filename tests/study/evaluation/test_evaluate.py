@@ -34,7 +34,7 @@ NAN = math.nan
 
 def all_of(evaluate: Evaluator, points: Points) -> list[Evaluation]:
     """Results in the order of the points, each of which came once."""
-    results = list(evaluate.evaluate(points))
+    results = [result for some in evaluate.evaluate(points) for result in some]
     assert sorted(index for index, _ in results) == list(range(len(points)))
     return [result for _, result in sorted(results, key=lambda result: result[0])]
 
@@ -371,8 +371,8 @@ def test_processes_within_the_objective() -> None:
 
 def test_a_batch_that_is_left() -> None:
     with evaluator(nap, workers=2) as evaluate:
-        for _, result in evaluate.evaluate([0.01, 60.0, 60.0]):
-            assert result.value == 0.01
+        for results in evaluate.evaluate([0.01, 60.0, 60.0]):
+            assert [result.value for _, result in results] == [0.01]
             break
         assert [r.value for r in all_of(evaluate, [0.01, 0.02])] == [0.01, 0.02]
         old = evaluate.evaluate([0.01, 0.02])
@@ -380,7 +380,7 @@ def test_a_batch_that_is_left() -> None:
         new = evaluate.evaluate([0.03])
         with pytest.raises(RuntimeError, match="given up"):
             next(old)
-        assert [r.value for _, r in new] == [0.03]
+        assert [r.value for some in new for _, r in some] == [0.03]
 
 
 def test_closed() -> None:
@@ -531,11 +531,11 @@ def f(x):
 told = []
 with evaluator(f, workers=2, **how) as evaluate:
     try:
-        for index, result in evaluate.evaluate([0.01, 1.0, 50.0, 51.0, 52.0]):
+        for results in evaluate.evaluate([0.01, 1.0, 50.0, 51.0, 52.0]):
             (here / "storing").touch()
             if kind == "storing":
                 time.sleep(0.5)
-            told.append((index, str(result.state), result.error))
+            told += [(index, str(result.state), result.error) for index, result in results]
         print("not interrupted")
     except KeyboardInterrupt:
         (here / "grace").touch()
@@ -589,7 +589,7 @@ def test_ctrl_c_in_a_vectorized_call() -> None:
 def test_going_on_after_an_interruption() -> None:
     with evaluator(nap, workers=2, retries=3) as evaluate:
         results = evaluate.evaluate([0.01, 60.0, 60.0, 60.0])
-        assert next(results)[0] == 0
+        assert next(results)[0][0] == 0
         del results
         rest = evaluate.interrupt(0.0)
         assert all(r.error == "interrupted" and str(r.state) == "lost" for _, r in rest)
@@ -638,7 +638,7 @@ def test_an_evaluator_that_nobody_closes() -> None:
 import time
 from ebo.study.evaluation.processes import evaluator
 evaluate = evaluator(lambda x: time.sleep(x) or x, workers=2)
-index, result = next(evaluate.evaluate([0.0, 60.0]))
+[(index, result)] = next(evaluate.evaluate([0.0, 60.0]))
 print(result.state)
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True)

@@ -27,6 +27,7 @@ from ebo.values import number_of, shown
 
 Objective = Callable[[Any], Any]
 Points = Sequence[Any] | NDArray[Any]
+Results = list[tuple[int, Evaluation]]  # index into the points, and how it ended
 
 LIMIT = 2_000  # characters of an error text: the end of a traceback, and a few lines of output
 GRACE = 2.0  # seconds that running evaluations have after Ctrl-C: as long as people wait for it
@@ -39,11 +40,11 @@ class Evaluator(Protocol):
 
     def __exit__(self, *exception: object) -> None: ...
 
-    def evaluate(self, points: Points) -> Iterator[tuple[int, Evaluation]]:
-        """Results as they come, each once: (index into points, how it ended)."""
+    def evaluate(self, points: Points) -> Iterator[Results]:
+        """Results as they come, each once; together those that are there together."""
         ...
 
-    def interrupt(self, grace: float = GRACE) -> list[tuple[int, Evaluation]]:
+    def interrupt(self, grace: float = GRACE) -> Results:
         """Stop: the results that `evaluate` has not handed out.
 
         What runs has `grace` seconds to finish, until another Ctrl-C. Only values count then: what
@@ -125,7 +126,7 @@ class Batch:
     def __init__(self, points: Points, retries: int) -> None:
         self.points = points
         self.waiting = deque(range(len(points)))
-        self.ready: deque[tuple[int, Evaluation]] = deque()
+        self.ready: Results = []
         self.left = len(points)  # not ready yet
         self.began = time.monotonic()
         self._attempts = [0] * len(points)
@@ -166,7 +167,7 @@ class BaseEvaluator(ABC):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def evaluate(self, points: Points) -> Iterator[tuple[int, Evaluation]]:
+    def evaluate(self, points: Points) -> Iterator[Results]:
         """See `Evaluator`. What is left of an earlier call is given up."""
         if self._closed:
             raise RuntimeError("the evaluator is closed; make another one")
@@ -175,17 +176,18 @@ class BaseEvaluator(ABC):
             self._batch = batch = Batch(points, self._retries)
         return self._results(batch)
 
-    def _results(self, batch: Batch) -> Iterator[tuple[int, Evaluation]]:
+    def _results(self, batch: Batch) -> Iterator[Results]:
         with Hold() as hold:
             while batch.left or batch.ready:
                 if batch is not self._batch:
                     raise RuntimeError("these evaluations were given up; evaluate again")
                 if batch.ready:
-                    yield batch.ready.popleft()
+                    results, batch.ready = batch.ready, []
+                    yield results
                 else:
                     self._advance(batch, hold)
 
-    def interrupt(self, grace: float = GRACE) -> list[tuple[int, Evaluation]]:
+    def interrupt(self, grace: float = GRACE) -> Results:
         """See `Evaluator`."""
         batch, end = self._batch, time.monotonic() + grace
         if batch is None:
@@ -201,10 +203,8 @@ class BaseEvaluator(ABC):
             pass
         with Hold():
             self._give_up()
-        ready = list(batch.ready)
-        return ready[:before] + [
-            result for result in ready[before:] if result[1].state is TrialState.DONE
-        ]
+        late = [result for result in batch.ready[before:] if result[1].state is TrialState.DONE]
+        return batch.ready[:before] + late
 
     def close(self) -> None:
         """See `Evaluator`."""
