@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ebo.study.study import Study
 
 Initial: TypeAlias = int | tuple[ArrayLike, ArrayLike]
-Callback: TypeAlias = "Callable[[Study], bool | None]"
+Callback: TypeAlias = Callable[["Study"], bool | None]
 
 
 class AllFailedError(StudyError):
@@ -97,12 +97,12 @@ class Run:
             evaluations = [evaluation for _, evaluation in results]
             study.end_trials({int(ids[index]): evaluation for index, evaluation in results})
             # Without the exceptions, which keep alive all that the objective had in hand.
-            ended.extend(replace(e, exception=None) if e.exception else e for e in evaluations)
+            ended.extend(replace(e, exception=None) for e in evaluations)
             advance(evaluations)
             return next((e.exception for e in evaluations if e.exception is not None), None)
 
-        study.storage.start(ids, time.time())
         try:
+            study.storage.start(ids, time.time())
             for results in evaluate.evaluate(points):
                 exception = keep(results)
                 if self.on_error == "raise" and exception is not None:
@@ -137,7 +137,7 @@ class Run:
             )
         return planned[study.storage.state().asked :]
 
-    def _progress(self, study: Study, coming: int) -> Any:
+    def _progress(self, study: Study, coming: int) -> AbstractContextManager[Advance]:
         """The progress bar of what waits and of so many evaluations that are still to come."""
         return progress_bar(
             self.progress,

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -21,25 +20,22 @@ from typing import Any, Self, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import ebo
 from ebo.arrays import Floats, Ints
 from ebo.display import as_html, as_text
-from ebo.learn import Structure
 from ebo.observations import row_keys
 from ebo.optimizer import Learned, Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space
+from ebo.study.definition import Definition
 from ebo.study.evaluation.base import Objective
 from ebo.study.loop import Callback, Initial, Run
-from ebo.study.report.data import ReportData, numbers_of
+from ebo.study.report.data import ReportData, data_of
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.table import check_names, read_csv, write_rows
-from ebo.study.task import Task
 from ebo.study.trial import Evaluation, TrialState
-from ebo.tilegp.kernel import MOST_CUTS
 from ebo.values import check_values
 
 # What reading data that are not as they should be may raise.
@@ -53,17 +49,17 @@ class Study:
     storage: where the trials are kept.
     """
 
-    def __init__(self, storage: Storage, *, task: Task | None = None) -> None:
-        """The study of a storage; `task` where the storage does not know it."""
+    def __init__(self, storage: Storage, *, definition: Definition | None = None) -> None:
+        """The study of a storage; `definition` where the storage does not know it."""
         self.storage = storage
         self._optimizer: Optimizer | None = None
         self._news: dict[int, tuple[Floats, float]] = {}  # not told to the optimizer yet, by id
         self._mutex = RLock()
         try:
-            self._task = Task.read(storage.meta) if task is None else task
-            self.space, self.direction = self._task.space, self._task.direction
-            self.bounds, self.seed = self._task.bounds, self._task.seed
-            self.settings = self._task.settings
+            self._definition = Definition.read(storage.meta) if definition is None else definition
+            self.space, self.direction = self._definition.space, self._definition.direction
+            self.bounds, self.seed = self._definition.bounds, self._definition.seed
+            self.settings = self._definition.settings
             if storage.dims != self.space.dims:
                 raise ValueError(f"points of {storage.dims} parameters for {self.space.dims}")
             if not storage.read_only:
@@ -95,7 +91,7 @@ class Study:
         exist_ok: open a file that is there, if it was made with the same options.
         """
         # The optimizer checks them all, before there is a file.
-        task = Task.of(
+        definition = Definition.of(
             space,
             direction=direction,
             upper_bound=upper_bound,
@@ -104,14 +100,14 @@ class Study:
             settings=settings,
         )
         if path is None:
-            return cls(MemoryStorage(space.dims, {}), task=task)
+            return cls(MemoryStorage(space.dims, {}), definition=definition)
         check_names(space)
         if callable(path):
-            return cls(path(space.dims, task.describe()))
+            return cls(path(space.dims, definition.describe()))
         if not (exist_ok and Path(path).exists()):
-            return cls(SQLiteStorage.create(Path(path), space.dims, task.describe()))
+            return cls(SQLiteStorage.create(Path(path), space.dims, definition.describe()))
         study = cls.open(path)
-        for name, wanted in vars(task).items():
+        for name, wanted in vars(definition).items():
             stored = getattr(study, name)
             if wanted != stored:
                 study.close()
@@ -289,40 +285,14 @@ class Study:
 
     def report_data(self) -> ReportData:
         """What a report shows."""
-        columns = self._columns()
-        learned = self.structure() if self.optimizer.state.structure is not None else None
-        names = np.array([str(state) for state in TrialState], dtype=object)
-        bounds = list(self.bounds.values())
-        return ReportData(
-            title=Path(self.name).stem,
-            direction=self.direction,
-            names=self.space.names,
-            parameters=tuple(self.space.parameters.values()),
-            X=columns["X"],
-            value=columns["value"],
-            state=names[columns["state"]],
-            batch=columns["batch"],
-            started=columns["started"],
-            finished=columns["finished"],
-            ids=columns["id"],
-            errors=self.storage.errors(),
-            upper_bound=bounds[0] if bounds else None,
-            upper_bound_known=bool(bounds),
-            settings=self.settings.as_dict(),
-            certainty=None if learned is None else learned.certainty,
-            groups=() if learned is None else learned.groups,
-            cuts={} if learned is None else learned.cuts,
-            iterations=[numbers_of(row) for row in self.iterations()],
-            generated=datetime.now(),
-            version=ebo.__version__,
-        )
+        return data_of(self)
 
     def trials(self) -> dict[str, NDArray[Any]]:
         """All trials as columns: id, batch, state, value, times, and one for each parameter.
 
         `pandas.DataFrame(study.trials())` makes a table of them.
         """
-        columns = self._columns()
+        columns = self.columns()
         X = columns.pop("X")
         names = np.array([str(state) for state in TrialState], dtype=object)
         table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
@@ -392,18 +362,13 @@ class Study:
 
     def _restored(self) -> Optimizer:
         """An optimizer as it was when the last batch was stored."""
-        optimizer = self._task.optimizer()
-        columns = self._columns()
-        state = self.storage.state()
-        if state.structure is not None and not _fits(state.structure, int(self.space.free.sum())):
-            raise self._damaged("what was learned does not fit the space")
-        told = columns["state"] >= TrialState.DONE
-        optimizer.tell(columns["X"][told], columns["value"][told])
-        optimizer.restore(state, columns["X"][~told])
-        return optimizer
+        try:
+            return self._definition.restored(self.storage.trials(), self.storage.state())
+        except ValueError as error:
+            raise self._damaged(error) from None
 
-    def _columns(self) -> dict[str, NDArray[Any]]:
-        """The trials' columns, whose points must be of the space."""
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All trials as the storage has them; `trials` has them as people read them."""
         columns = self.storage.trials()
         try:
             columns["X"] = self.space.check(columns["X"])
@@ -425,18 +390,3 @@ class Study:
 def _at(now: float) -> dict[str, Any]:
     """What is known of an evaluation that somebody else made."""
     return {"started": now, "finished": now, "attempts": 1}
-
-
-def _fits(structure: Structure, dims: int) -> bool:
-    """Whether what was learned can be used."""
-    z, density, together = structure.z, structure.density, structure.together
-    return bool(
-        z.shape == (dims,)
-        and density.shape == (dims,)
-        and together.shape == (dims, dims)
-        and np.all((z >= 0) & (z < dims))
-        and np.all((density >= 0) & (density <= MOST_CUTS))
-        and np.all((together >= 0) & (together <= 1))
-        and 0 < structure.noise < np.inf
-        and (structure.pair is None or np.all((structure.pair >= 0) & (structure.pair <= 1)))
-    )

@@ -27,7 +27,7 @@ from ebo.values import check_values
 
 
 class MemoryStorage:
-    """See `Storage`. What a call costs depends on the trials that it names, not on all of them."""
+    """See `Storage`. A call that writes costs as much as the trials that it names, not as all."""
 
     name = "the study in memory"
     read_only = False

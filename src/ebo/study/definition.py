@@ -6,14 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ebo.optimizer import Optimizer
+import numpy as np
+from numpy.typing import NDArray
+
+from ebo.learn import Structure
+from ebo.optimizer import Optimizer, State
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.study.describe import describe_settings, describe_space, read_settings, read_space
+from ebo.study.trial import TrialState
+from ebo.tilegp.kernel import MOST_CUTS
 
 
 @dataclass(frozen=True)
-class Task:
+class Definition:
     """The arguments of an `Optimizer`; `bounds` has those of its two bounds that are known."""
 
     space: Space
@@ -31,7 +37,7 @@ class Task:
         lower_bound: float | None,
         **options: Any,
     ) -> Self:
-        """A task of what a user gave, checked by the optimizer."""
+        """A definition of what a user gave, checked by the optimizer."""
         bounds = {"upper_bound": upper_bound, "lower_bound": lower_bound}
         given: dict[str, Any] = {**options, **bounds}
         optimizer = Optimizer(space, **given)
@@ -45,14 +51,14 @@ class Task:
 
     @classmethod
     def read(cls, meta: Mapping[str, Any]) -> Self:
-        """The task that `describe` described."""
+        """The definition that `describe` described."""
         space, settings = read_space(meta["space"]), read_settings(meta["settings"])
-        task = cls(space, str(meta["direction"]), dict(meta["bounds"]), meta["seed"], settings)
-        task.optimizer()  # checks it
-        return task
+        found = cls(space, str(meta["direction"]), dict(meta["bounds"]), meta["seed"], settings)
+        found.optimizer()  # checks it
+        return found
 
     def describe(self) -> dict[str, Any]:
-        """The task as JSON data; ValueError where the space has something that JSON has not."""
+        """The definition as JSON data; ValueError where JSON cannot hold the space."""
         return {
             "space": describe_space(self.space),
             "direction": self.direction,
@@ -62,7 +68,7 @@ class Task:
         }
 
     def optimizer(self) -> Optimizer:
-        """An optimizer of this task that knows nothing yet."""
+        """An optimizer that knows nothing yet."""
         return Optimizer(
             self.space,
             seed=self.seed,
@@ -71,3 +77,28 @@ class Task:
             lower_bound=self.bounds.get("lower_bound"),
             settings=self.settings,
         )
+
+    def restored(self, columns: Mapping[str, NDArray[Any]], state: State) -> Optimizer:
+        """The optimizer as it was when it had this state, with all trials that have ended since."""
+        optimizer = self.optimizer()
+        if state.structure is not None and not _fits(state.structure, int(self.space.free.sum())):
+            raise ValueError("what was learned does not fit the space")
+        X, told = self.space.check(columns["X"]), columns["state"] >= TrialState.DONE
+        optimizer.tell(X[told], columns["value"][told])
+        optimizer.restore(state, X[~told])
+        return optimizer
+
+
+def _fits(structure: Structure, dims: int) -> bool:
+    """Whether what was learned can be used."""
+    z, density, together = structure.z, structure.density, structure.together
+    return bool(
+        z.shape == (dims,)
+        and density.shape == (dims,)
+        and together.shape == (dims, dims)
+        and np.all((z >= 0) & (z < dims))
+        and np.all((density >= 0) & (density <= MOST_CUTS))
+        and np.all((together >= 0) & (together <= 1))
+        and 0 < structure.noise < np.inf
+        and (structure.pair is None or np.all((structure.pair >= 0) & (structure.pair <= 1)))
+    )
