@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import ebo
 from ebo.bench import ask, basics, gibbs, structure
 from ebo.cli import app
 
@@ -120,3 +121,8 @@ def test_the_readme_examples_run() -> None:
     exec(compile(examples[1], "README.md", "exec"), learned)
     z = learned["state"].z
     assert z[0] == z[2] != z[1]
+
+
+def test_the_version() -> None:
+    outcome = CliRunner().invoke(app, ["--version"])
+    assert (outcome.exit_code, outcome.output) == (0, f"ebo {ebo.__version__}\n")

@@ -10,7 +10,7 @@ import pytest
 import ebo
 from ebo import Categorical, Float, Int, Optimizer, Result, Settings, Space, box, maximize, minimize
 from ebo.arrays import Floats
-from ebo.study import StudyError
+from ebo.study import AllFailedError, ObjectiveError, Study, StudyError
 from tests.test_optimizer import MIXED, PAPER, SMALL, SQUARE, bumps
 
 loose: Any = ebo  # for what a type checker would not let pass
@@ -231,7 +231,9 @@ def test_values_that_are_numbers(value: Any) -> None:
 
 
 def test_all_failed() -> None:
-    result = maximize(lambda x: math.nan, SQUARE, **QUICK)
+    with pytest.raises(AllFailedError, match="all 4 evaluations of a batch failed"):
+        maximize(lambda x: math.nan, SQUARE, **QUICK)
+    result = maximize(lambda x: math.nan, SQUARE, **QUICK, on_error="continue")
     assert math.isnan(result.best_value)
     assert np.isnan(result.best_x).all()
     assert np.isnan(result.y).all()
@@ -278,9 +280,9 @@ def test_initial_data_that_all_failed() -> None:
 def test_the_callback_sees_every_batch_and_stops_on_true() -> None:
     told: list[int] = []
 
-    def callback(optimizer: Optimizer) -> bool | None:
-        assert len(optimizer.pending) == 0
-        told.append(len(optimizer.y))
+    def callback(study: Study) -> bool | None:
+        assert len(study.optimizer.pending) == 0
+        told.append(len(study.optimizer.y))
         return True if len(told) == 3 else None
 
     result = maximize(bowl, CUBE, **{**QUICK, "iterations": 9}, callback=callback)
@@ -289,27 +291,41 @@ def test_the_callback_sees_every_batch_and_stops_on_true() -> None:
     assert len(result.history) == 2
 
 
-def test_an_exception_of_the_objective_ends_the_run_and_nothing_is_lost() -> None:
-    kept: list[Optimizer] = []
-    calls = 0
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_exception_of_the_objective_can_end_the_run_and_nothing_is_lost(workers: int) -> None:
+    kept: list[Study] = []
+    bad = maximize(bowl, CUBE, **QUICK).X[5]  # of the second batch
 
     def f(x: Floats) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 11:
+        if np.array_equal(x, bad):
             raise ZeroDivisionError("of the objective")
         return float(bowl(x))
 
-    with pytest.raises(ZeroDivisionError, match="of the objective"):
-        maximize(f, CUBE, **QUICK, callback=kept.append)
-    optimizer = kept[-1]
-    assert all(each is optimizer for each in kept)
-    np.testing.assert_array_equal(optimizer.y, bowl(optimizer.X))
-    assert len(optimizer.y) == 8
-    assert len(optimizer.pending) == 4
-    X = optimizer.pending
-    optimizer.tell(X, bowl(X))
-    np.testing.assert_array_equal(optimizer.X, maximize(bowl, CUBE, **QUICK).X)
+    expected = ZeroDivisionError if workers == 1 else ObjectiveError
+    options = {**QUICK, "workers": workers}
+    with pytest.raises(expected, match="of the objective"):
+        maximize(f, CUBE, **options, callback=kept.append, on_error="raise")
+    study = kept[-1]
+    assert all(each is study for each in kept)
+    counts, optimizer = study.counts(), study.optimizer
+    assert (counts["failed"], counts["running"]) == (1, 0)
+    assert counts["waiting"] == len(optimizer.pending) == 8 - len(optimizer.y)
+    good = np.isfinite(optimizer.y)
+    np.testing.assert_array_equal(optimizer.y[good], bowl(optimizer.X[good]))
+    assert (~good).sum() == 1
+    assert "ZeroDivisionError: of the objective" in study.trial(5)["error"]
+    assert len(study.run(bowl, batch_size=4, iterations=2).y) == 12  # and it goes on
+
+
+def test_an_exception_is_a_failed_evaluation() -> None:
+    def f(x: Floats) -> float:
+        if x[0] < 0.5:
+            raise RuntimeError("too low")
+        return float(bowl(x))
+
+    one, two = (maximize(f, CUBE, **{**QUICK, "workers": workers}) for workers in (1, 2))
+    assert same(one, two)
+    np.testing.assert_array_equal(np.isnan(one.y), one.X[:, 0] < 0.5)
 
 
 # Progress.
@@ -332,7 +348,7 @@ def test_without_a_terminal_there_is_no_progress(
 
 
 def test_progress_where_all_failed(capfd: pytest.CaptureFixture[str]) -> None:
-    maximize(lambda x: math.nan, CUBE, **QUICK, progress=True)
+    maximize(lambda x: math.nan, CUBE, **QUICK, progress=True, on_error="continue")
     assert "all failed" in capfd.readouterr().err
 
 
@@ -369,11 +385,11 @@ def test_what_the_objective_prints_stays_on_standard_output(
     ],
 )
 def test_values_that_are_no_numbers(value: Any) -> None:
-    kept: list[Optimizer] = []
-    with pytest.raises(ValueError, match=r"f returned .*; return a number, or NaN where the eval"):
+    kept: list[Study] = []
+    with pytest.raises(AllFailedError, match=r"4 x returned .*, which is not a number"):
         maximize(lambda x: value if kept else 1.0, SQUARE, **QUICK, callback=kept.append)
-    assert kept[0].y.tolist() == [1.0] * 4
-    assert len(kept[0].pending) == 4
+    assert kept[0].optimizer.y[:4].tolist() == [1.0] * 4
+    assert kept[0].counts()["failed"] == 4
 
 
 @pytest.mark.parametrize(
@@ -392,7 +408,7 @@ def test_values_that_are_no_numbers(value: Any) -> None:
     ],
 )
 def test_vectorized_values_of_a_wrong_shape(values: Any) -> None:
-    kept: list[Optimizer] = []
+    kept: list[Study] = []
     with pytest.raises(ValueError, match=r"with vectorized=True f must return \(4,\) numbers"):
         maximize(
             lambda X: values if kept else np.ones(4),
@@ -401,7 +417,8 @@ def test_vectorized_values_of_a_wrong_shape(values: Any) -> None:
             vectorized=True,
             callback=kept.append,
         )
-    assert kept[0].y.tolist() == [1.0] * 4
+    assert kept[0].optimizer.y.tolist() == [1.0] * 4
+    assert kept[0].counts()["waiting"] == 4
 
 
 @pytest.mark.parametrize("vectorized", [False, True])
@@ -507,5 +524,5 @@ def test_worker_processes_change_nothing_and_bear_failures() -> None:
     def never(x: Floats) -> float:
         raise RuntimeError("broken")
 
-    with pytest.raises(RuntimeError, match="all 4 evaluations of a batch failed"):
+    with pytest.raises(AllFailedError, match="all 4 evaluations of a batch failed"):
         maximize(never, CUBE, **{**QUICK, "workers": 2})

@@ -24,3 +24,12 @@ __all__ = [
     "maximize",
     "minimize",
 ]
+
+
+def __getattr__(name: str) -> str:
+    # Only when it is asked for: reading the package's metadata takes longer than a small import.
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ebo")
+    raise AttributeError(f"module 'ebo' has no attribute {name!r}")

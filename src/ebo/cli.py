@@ -14,9 +14,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import ebo
 from ebo.bench.commands import AsJson, bench
 from ebo.study.config import STARTER, Config, read_config
-from ebo.study.storage.file import StudyError
+from ebo.study.storage.base import StudyError
 from ebo.study.study import Study
 
 app = typer.Typer(
@@ -34,8 +35,19 @@ StudyPath = Annotated[
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"ebo {ebo.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
     """Ensemble Bayesian optimisation."""
 
 
@@ -66,10 +78,12 @@ def run(
     """
     config = read_config(path)
     objective = config.objective()
+    # Processes even for one worker: what dies in one of them does not end the run.
+    how = {} if config.vectorized else {"workers": None, "how": "processes"}
     with _created(config) as study:
         before = study.counts()
         try:
-            result = study.run(objective, vectorized=config.vectorized, **config.run)
+            result = study.run(objective, vectorized=config.vectorized, **{**how, **config.run})
         except KeyboardInterrupt:
             done = study.counts()["done"]
             message = f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}"
@@ -97,7 +111,7 @@ def status(path: StudyPath, as_json: AsJson = False) -> None:
         counts, iterations = study.counts(), study.iterations()
         found = study.optimizer.any_value
         summary: dict[str, Any] = {
-            "study": str(study.path),
+            "study": str(study.name),
             "direction": study.direction,
             "parameters": study.space.dims,
             "batches": len(iterations),
@@ -116,7 +130,7 @@ def best(path: StudyPath, as_json: AsJson = False) -> None:
     """
     with _opened(path, read_only=True) as study:
         if not study.optimizer.any_value:
-            raise StudyError(f"{study.path} has no value yet")
+            raise StudyError(f"{study.name} has no value yet")
         x, value = study.optimizer.best()
         params = study.space.to_dicts(x[None, :])[0]
     _show({"value": value, **({"params": params} if as_json else params)}, as_json)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from ebo.arrays import Floats, Ints
 from ebo.space import Space
 from ebo.standardisation import Standardisation
+from ebo.values import check_values
 
 ATTEMPTS = 10  # at points that are new
 SMALL_SPACE = 10_000  # points that can be listed
@@ -132,22 +133,6 @@ class Observations:
             every = (rng.permutation(grid) + 0.5) / levels
             return self.space.from_unit(np.resize(every, (max(n, len(every)), len(levels))))
         return self.space.from_unit(rng.random((n, len(levels))))
-
-
-def check_values(y: ArrayLike, n: int) -> Floats:
-    """Values as (n,) floats; what is not finite has failed."""
-    try:
-        values = np.asarray(y)
-    except ValueError:  # rows of different lengths
-        values = np.empty(0, dtype=np.object_)
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"y is {y!r}; give numbers, NaN for an evaluation that failed")
-    if values.shape != (n,):
-        raise ValueError(
-            f"y has shape {values.shape} for {n} points; give ({n},), one value for each point"
-        )
-    numbers = values.astype(np.float64)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def row_keys(X: Floats) -> list[bytes]:

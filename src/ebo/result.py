@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ebo.arrays import Floats
+from ebo.display import as_html, as_text
 from ebo.iteration import Iteration
 from ebo.optimizer import Optimizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """All that was evaluated, and the best of it.
 
@@ -29,6 +30,24 @@ class Result:
     y: Floats
     history: tuple[Iteration, ...]
     optimizer: Optimizer
+
+    def __repr__(self) -> str:
+        return as_text("Result", self._facts())
+
+    def _repr_html_(self) -> str:
+        return as_html("Result", self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """The essentials, for people."""
+        failed = int(np.isnan(self.y).sum())
+        return {
+            "best value": self.best_value,
+            "best point": self.best_x,
+            "direction": self.optimizer.direction,
+            "parameters": self.optimizer.space.dims,
+            "done": len(self.y) - failed,
+            **({"failed": failed} if failed else {}),
+        }
 
 
 def make_result(optimizer: Optimizer) -> Result:

@@ -65,7 +65,7 @@ def test_all_that_a_file_may_say(tmp_path: Path) -> None:
         workers = 2
         how = "threads"
         retries = 1
-        stop_when_all_fail = false
+        on_error = "continue"
         """,
     )
     config = read_config(path)
@@ -79,7 +79,7 @@ def test_all_that_a_file_may_say(tmp_path: Path) -> None:
     assert config.settings == Settings(leaf_size=20, beta=(1.0, 2.0))
     assert config.run == {
         "batch_size": 7, "iterations": 3, "initial": 9, "workers": 2, "how": "threads",
-        "retries": 1, "stop_when_all_fail": False,
+        "retries": 1, "on_error": "continue",
     }  # fmt: skip
     assert not config.vectorized
     assert callable(config.objective())
@@ -363,7 +363,6 @@ def test_wrong_types_in_objective(
     [
         ("objective", 'vectorized = "no"', "vectorized"),
         ("objective", 'shell = "no"', "shell"),
-        ("evaluate", 'stop_when_all_fail = "no"', "stop_when_all_fail"),
         ("study", "file = 5", "file"),
     ],
 )

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 import ebo
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space, box
-from ebo.study.storage.sqlite import LockedStudyError, StudyError
-from ebo.study.study import AllFailedError, Study
+from ebo.study.loop import AllFailedError
+from ebo.study.storage.base import StudyError
+from ebo.study.storage.file import LockedStudyError
+from ebo.study.study import Study
 
 SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)
 SPACE = Space(
@@ -82,17 +84,6 @@ def test_a_study_is_made_and_found_again(tmp_path: Path) -> None:
         new(tmp_path)
     with pytest.raises(StudyError, match="there is no study at"):
         Study.open(tmp_path / "none.ebo")
-
-
-def test_a_study_from_before_there_were_probes_goes_on_without(tmp_path: Path) -> None:
-    new(tmp_path, settings=Settings()).close()
-    with closing(sqlite3.connect(tmp_path / "s.ebo")) as db:
-        meta = json.loads(db.execute("SELECT json FROM meta").fetchone()[0])
-        assert meta["settings"].pop("probes") == Settings().probes
-        db.execute("UPDATE meta SET json = ?", (json.dumps(meta),))
-        db.commit()
-    with Study.open(tmp_path / "s.ebo") as study:
-        assert study.settings == Settings(probes=0.0)
 
 
 def test_what_is_wrong_is_said_before_there_is_a_file(tmp_path: Path) -> None:
@@ -401,7 +392,7 @@ def test_every_way_to_evaluate_gives_the_same_points(tmp_path: Path, how: str) -
                 return [f(point) for point in points]
 
         elif how == "executor":
-            options["workers"] = ThreadPoolExecutor(2)
+            options["executor"] = ThreadPoolExecutor(2)
         else:
             options |= {"how": how, "workers": 2}
         result = study.run(objective, **options)
@@ -501,7 +492,7 @@ def test_a_batch_that_fails_entirely_stops_the_run(tmp_path: Path) -> None:
         assert "all 6 evaluations of a batch failed (6 failed): 6 x ValueError: no licence" in (
             message
         )
-        assert "stop_when_all_fail=False" in message
+        assert "on_error='continue'" in message
         assert (len(study), study.counts()["failed"]) == (BATCH, BATCH)
         # Repaired, it goes on, with other points.
         study.run(f, workers=1, **RUN)
@@ -511,7 +502,7 @@ def test_a_batch_that_fails_entirely_stops_the_run(tmp_path: Path) -> None:
 
 def test_unless_told_not_to(tmp_path: Path) -> None:
     with new(tmp_path) as study:
-        result = study.run(broken, workers=1, stop_when_all_fail=False, **RUN)
+        result = study.run(broken, workers=1, on_error="continue", **RUN)
         assert study.counts()["failed"] == len(result.y) == TOTAL
         assert math.isnan(result.best_value)
 
@@ -775,32 +766,70 @@ def test_an_interrupted_ask_leaves_no_trace(
         assert rows(study) == reference()
 
 
-def test_after_ctrl_c_the_same_object_goes_on_as_another_would(tmp_path: Path) -> None:
-    """What was interrupted is lost, and neither waited for nor known to have failed."""
-    found = []
+def stopped_and_gone_on(tmp_path: Path, objective: Callable[[Any], Any], **run: Any) -> None:
+    """A run that Ctrl-C ends evaluates in the end what it would have without."""
     for name in ("same.ebo", "again.ebo"):
-        calls: list[int] = []
-
-        def objective(points: Any, calls: list[int] = calls) -> Any:
-            calls.append(len(points))
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-            return [f(point) for point in points]
-
-        run: dict[str, Any] = {"batch_size": BATCH, "iterations": ITERATIONS, "vectorized": True}
         study = new(tmp_path, name)
         with pytest.raises(KeyboardInterrupt):
-            study.run(objective, **run)
-        assert study.counts()["lost"] == BATCH
+            study.run(objective, batch_size=BATCH, iterations=ITERATIONS, **run)
+        counts = study.counts()
+        assert counts["waiting"] + counts["done"] == len(study)
+        live, pending = study.optimizer, study.optimizer.pending
         if name == "again.ebo":
             study.close()
             study = Study.open(tmp_path / name)
-        assert len(study.optimizer.pending) == 0
-        study.run(objective, **run)
-        found.append(rows(study))
-        assert len(study) == TOTAL
+            np.testing.assert_array_equal(study.optimizer.pending, pending)
+            np.testing.assert_array_equal(study.optimizer.X, live.X)
+        study.run(objective, batch_size=BATCH, iterations=ITERATIONS, **run)
+        assert rows(study) == reference()
         study.close()
-    assert found[0] == found[1]
+
+
+def test_after_ctrl_c_in_a_vectorized_call(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def objective(points: Any) -> Any:
+        calls.append(len(points))
+        if len(calls) in (2, 7):
+            raise KeyboardInterrupt
+        return [f(point) for point in points]
+
+    stopped_and_gone_on(tmp_path, objective, vectorized=True)
+
+
+def test_after_ctrl_c_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    def objective(point: Any) -> float:
+        calls.append(point)
+        if len(calls) in (9, 40):
+            raise KeyboardInterrupt
+        return f(point)
+
+    stopped_and_gone_on(tmp_path, objective)
+
+
+@pytest.mark.parametrize("how", ["processes", "threads"])
+def test_an_objective_that_raises_keyboard_interrupt_itself(tmp_path: Path, how: str) -> None:
+    """Ctrl-C does not reach workers: it is one more exception, a failed evaluation."""
+
+    def objective(params: dict[str, Any]) -> float:
+        if params["depth"] == 2:
+            raise KeyboardInterrupt
+        return f(params)
+
+    run: dict[str, Any] = {**RUN, "how": how, "workers": 2}
+    with new(tmp_path, "live.ebo") as study:
+        study.run(objective, **run)
+        live = rows(study)
+        assert study.counts()["failed"] > 0
+        assert study.counts()["failed"] + study.counts()["done"] == TOTAL
+    new(tmp_path).close()
+    for _ in range(1 + ITERATIONS):
+        with Study.open(tmp_path / "s.ebo") as study:
+            study.run(objective, callback=lambda study: True, **run)
+    with Study.open(tmp_path / "s.ebo") as study:
+        assert rows(study) == live
 
 
 # One call.

@@ -23,10 +23,10 @@ from ebo.arrays import Floats
 from ebo.bench.gibbs import timed
 from ebo.bench.illustration import Illustration
 from ebo.maximize import maximize
-from ebo.optimizer import Optimizer
 from ebo.problems import Problem
 from ebo.result import Result
 from ebo.settings import Settings
+from ebo.study import Study
 
 Say = Callable[[str], None]
 Search = Callable[[Problem, int, int], Floats]
@@ -123,8 +123,8 @@ def optimised(
 ) -> Result:
     """One run, of which the first batch is Sobol's."""
 
-    def tell(optimizer: Optimizer) -> None:
-        say(f"{title}, seed {seed}, {len(optimizer.y):,} of {case.evaluations:,}")
+    def tell(study: Study) -> None:
+        say(f"{title}, seed {seed}, {len(study):,} of {case.evaluations:,}")
 
     return maximize(
         problem,

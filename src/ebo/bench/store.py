@@ -29,8 +29,8 @@ import numpy as np
 
 from ebo.learning.base import Structure
 from ebo.optimizer import State
-from ebo.study.storage.sqlite import Store
-from ebo.study.trial import Finish, TrialState
+from ebo.study.storage.sqlite import SQLiteStorage
+from ebo.study.trial import Evaluation, TrialState
 
 Say = Callable[[str], None]
 
@@ -85,17 +85,17 @@ def write_study(path: str, rows: int, dims: int, batch: int) -> dict[str, float]
     structure = Structure(np.arange(dims), np.full(dims, 5.0), 0.1, np.eye(dims))
     info = {"observations": 0, "leaves": 1, "best": 0.0, "seconds": {"learn": 0.1, "search": 0.1}}
     seconds = []
-    with Store.create(path, dims, {"made by": "ebo bench store"}) as store:
+    with SQLiteStorage.create(path, dims, {"made by": "ebo bench store"}) as store:
         for asked, first in enumerate(range(0, rows, batch), start=1):
             X = rng.random((min(batch, rows - first), dims))
             values, now = X.sum(axis=1).tolist(), time.time()
             start = time.perf_counter()
             ids = store.add_batch(X, State(asked, structure), info)
             store.start(ids, now)
-            ends = [
-                Finish(i, TrialState.DONE, value, now, now + 0.25, 1)
+            ends = {
+                i: Evaluation(TrialState.DONE, value, "", now, now + 0.25, 1)
                 for i, value in zip(ids.tolist(), values, strict=True)
-            ]
+            }
             store.finish(ends)
             seconds.append(time.perf_counter() - start)
         closing = time.perf_counter()
@@ -112,7 +112,7 @@ def write_study(path: str, rows: int, dims: int, batch: int) -> dict[str, float]
 def load_study(path: str) -> dict[str, float]:
     """All trials of a study as arrays; seconds, and how many."""
     start = time.perf_counter()
-    with Store.open(path, read_only=True) as store:
+    with SQLiteStorage.open(path, read_only=True) as store:
         trials = store.trials()
     seconds = time.perf_counter() - start
     if not np.array_equal(trials["value"], trials["X"].sum(axis=1)):

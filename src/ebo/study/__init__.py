@@ -1,6 +1,16 @@
-"""What lasts: studies in a file, their evaluation, and their reports."""
+"""What lasts: studies and where they are kept, their evaluation, and their reports."""
 
-from ebo.study.storage.file import StudyError
-from ebo.study.study import AllFailedError, Study
+from ebo.study.loop import AllFailedError
+from ebo.study.storage.base import Storage, StudyError
+from ebo.study.study import Study
+from ebo.study.trial import Evaluation, ObjectiveError, TrialState
 
-__all__ = ["AllFailedError", "Study", "StudyError"]
+__all__ = [
+    "AllFailedError",
+    "Evaluation",
+    "ObjectiveError",
+    "Storage",
+    "Study",
+    "StudyError",
+    "TrialState",
+]

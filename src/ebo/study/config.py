@@ -24,7 +24,7 @@ SECTIONS = ("study", "objective", "space", "search", "evaluate")
 OBJECTIVE = ("python", "command", "problem", "seed", "shell", "value", "vectorized", "direction")
 BOUNDS = ("upper_bound", "lower_bound")
 SEARCH = ("batch_size", "iterations", "initial", "seed", "preset")
-EVALUATE = ("workers", "how", "timeout", "retries", "stop_when_all_fail")
+EVALUATE = ("workers", "how", "timeout", "retries", "on_error")
 
 ONE_OF = 'give one of python = "module:function", command = "..." or problem = "name"'
 
@@ -57,6 +57,7 @@ seed = 0
 # workers = 8                   # processes; as many as there are cores if left out
 # timeout = 60.0                # seconds; what takes longer is stopped and counts as failed
 # retries = 1                   # times that a failed evaluation is tried again
+# on_error = "continue"         # else "stop": the run ends where a whole batch failed; or "raise"
 """
 
 
@@ -75,7 +76,7 @@ class Config:
     vectorized: bool
     settings: Settings
     seed: int
-    run: dict[str, Any]  # batch_size, iterations, initial, workers, how, timeout, retries, ...
+    run: dict[str, Any]  # arguments of `Study.run`
     load: Callable[[], Callable[[Any], Any]]
 
     def objective(self) -> Callable[[Any], Any]:
@@ -108,6 +109,11 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
     _known("[study]", parts["study"], ("file",))
     objective, search, evaluate = parts["objective"], parts["search"], parts["evaluate"]
     _known("[objective]", objective, (*OBJECTIVE, *BOUNDS))
+    if "stop_when_all_fail" in evaluate:
+        raise ValueError(
+            "[evaluate] stop_when_all_fail is called on_error now; write on_error = "
+            '"continue" for false, and leave it out for true'
+        )
     _known("[evaluate]", evaluate, EVALUATE)
     # A built-in problem takes all points at once, unless it is said how to evaluate it.
     vectorized = objective.get("vectorized", "problem" in objective and not evaluate)
@@ -219,13 +225,12 @@ def _check(
     how = evaluate.get("how", "processes")
     if how not in ("processes", "threads"):
         raise ValueError(f"[evaluate] how is {how!r}; give 'processes' or 'threads'")
-    for where, table, name in (
-        ("[objective]", objective, "vectorized"),
-        ("[objective]", objective, "shell"),
-        ("[evaluate]", evaluate, "stop_when_all_fail"),
-    ):
-        if not isinstance(table.get(name, False), bool):
-            raise ValueError(f"{where} {name} is {table[name]!r}; give true or false")
+    on_error = evaluate.get("on_error", "stop")
+    if on_error not in ("stop", "continue", "raise"):
+        raise ValueError(f"[evaluate] on_error is {on_error!r}; give 'stop', 'continue' or 'raise'")
+    for name in ("vectorized", "shell"):
+        if not isinstance(objective.get(name, False), bool):
+            raise ValueError(f"[objective] {name} is {objective[name]!r}; give true or false")
     for name in BOUNDS:
         value = objective.get(name, 0.0)
         if isinstance(value, bool) or not isinstance(value, int | float):

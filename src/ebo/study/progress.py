@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from ebo.optimizer import Optimizer
+from ebo.study.trial import Evaluation, TrialState
+
+Advance: TypeAlias = Callable[[Sequence[Evaluation]], None]
 
 
 @contextmanager
 def progress_bar(
-    total: int, show: bool | None, done: int = 0
-) -> Iterator[Callable[[int, Optimizer], None]]:
-    """A line on standard error: batch, evaluations, best value, rate, remaining time.
+    show: bool | None, total: int, done: int, optimizer: Optimizer
+) -> Iterator[Advance]:
+    """A line on standard error: evaluations, best value, rate, remaining time.
 
-    `done` of the total were evaluated before, and do not count for the rate.
+    show: None shows it only on a terminal.
+    done: how many of the total were evaluated before. They do not count for the rate.
+    optimizer: knows the best value so far. The bar gets the others with what it is told.
     """
     if not (sys.stderr.isatty() if show is None else show):
-        yield lambda size, optimizer: None
+        yield lambda evaluations: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -39,12 +45,16 @@ def progress_bar(
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=Console(stderr=True), redirect_stdout=False)
+    better = max if optimizer.direction == "maximize" else min
+    values = [optimizer.best()[1]] if optimizer.any_value else []
     with bar:
         task = bar.add_task("evaluating", total=total, completed=done, rate="")
 
-        def advance(size: int, optimizer: Optimizer) -> None:
-            best = f"best {optimizer.best()[1]:.6g}" if optimizer.any_value else "all failed"
-            bar.update(task, advance=size, description=f"batch {optimizer.state.asked}, {best}")
+        def advance(evaluations: Sequence[Evaluation]) -> None:
+            values.extend(e.value for e in evaluations if e.state is TrialState.DONE)
+            values[:] = [better(values)] if values else []
+            best = f"best {values[0]:.6g}" if values else "all failed"
+            bar.update(task, advance=len(evaluations), description=best)
             speed = bar.tasks[task].speed
             if speed:
                 bar.update(task, rate=f"{speed:.3g}/s")

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from ebo.arrays import Floats
 from ebo.space import Space
 from ebo.space.parameters import Categorical, Float, Int, Parameter
+from ebo.study.trial import TrialState
 
 SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000
 COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
-UNFINISHED = ("waiting", "running")
+UNFINISHED = tuple(str(state) for state in TrialState if not state.finished)
 FAILED = ("", "nan", "none", "failed")  # of a value, in any case
 
 

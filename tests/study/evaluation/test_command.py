@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from ebo.study.evaluation.command import TAIL, Command, CommandError
-from ebo.study.evaluation.processes import Evaluation, evaluator
+from ebo.study.evaluation.processes import evaluator
+from ebo.study.trial import Evaluation
 from tests.study.evaluation.test_evaluate import alive, all_of, soon
 
 loose: Any = Command
@@ -45,7 +46,7 @@ HOSTILE = [
 
 
 def one(command: Command, parameters: dict[str, Any], **how: Any) -> Evaluation:
-    with evaluator(command, workers=1, **how) as evaluate:
+    with evaluator(command, **{"how": "processes", **how}) as evaluate:
         return all_of(evaluate, [parameters])[0]
 
 
@@ -213,7 +214,10 @@ def test_it_cannot_be_run(tmp_path: Path) -> None:
 
 def test_failures_are_told() -> None:
     result = one(Command("echo one >&2; echo two >&2; exit {x}", shell=True), {"x": 4})
-    assert (result.state, result.error) == ("failed", "one\ntwo\nCommandError: exit status 4: two")
+    assert (str(result.state), result.error) == (
+        "failed",
+        "one\ntwo\nCommandError: exit status 4: two",
+    )
     assert one(Command("echo nan"), {}).error == "returned nan"
 
 
@@ -228,7 +232,7 @@ def test_a_time_out_kills_all_of_it(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     command = Command("(echo $$; sleep 60 & echo $!; sleep 61) > {file}; echo 1", shell=True)
     result = one(command, {"file": str(pids)}, timeout=0.5)
-    assert result.state == "timed out"
+    assert str(result.state) == "timed out"
     found = [int(pid) for pid in pids.read_text().split()]
     assert len(found) == 2
     assert soon(lambda: not any(map(alive, found)))

@@ -24,7 +24,7 @@ from ebo.study.study import Study
 BATCH, ITERATIONS, WORKERS = 8, 10, 2
 TOTAL = BATCH * (1 + ITERATIONS)
 
-# The evaluations that were told are noted only when `_finish` has returned, so that all that is
+# The evaluations that were told are noted only when `end_trials` has returned, so that all that is
 # in `told` must be in the study; and each evaluation before it returns its value, in `evaluated`.
 SCRIPT = """
 import json, os, sys, time
@@ -42,8 +42,8 @@ def note(name, what):
     os.close(fd)
 
 class Noted(Study):
-    def _finish(self, evaluations):
-        super()._finish(evaluations)
+    def end_trials(self, evaluations):
+        super().end_trials(evaluations)
         for number, evaluation in evaluations.items():
             note("told", [int(number), evaluation.value])
 

@@ -1,63 +1,36 @@
 """What all evaluators share: how one call of the objective ends, and results as they come.
 
-An evaluation ends in one of four states, and none of them ends the run:
-
-=============  ==================================================================================
-`done`         a finite number
-`failed`       an exception, NaN, an infinity, or something that is not a number
-`timed out`    no answer after `timeout` seconds; the worker was killed
-`lost`         the worker died, or Ctrl-C came before it had finished (error "interrupted")
-=============  ==================================================================================
-
-Every evaluator works in the same way (`BaseEvaluator`): results are handed out as they come, and
-Ctrl-C is raised only while it waits for them, not in the middle of anything, nor while the caller
+How an evaluation can end is listed at `TrialState`; none of these ends the run. Every evaluator
+works in the same way (`BaseEvaluator`). Results are handed out as they come. Ctrl-C is raised only
+while the evaluator waits for results: never in the middle of anything else, nor while the caller
 stores a result.
 """
 
 from __future__ import annotations
 
-import math
 import pickle
-import reprlib
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebo.study.evaluation.command import CommandError
 from ebo.study.evaluation.workers import Hold
+from ebo.study.trial import Evaluation, TrialState
+from ebo.values import number_of, shown
 
 Objective = Callable[[Any], Any]
 Points = Sequence[Any] | NDArray[Any]
-State = Literal["done", "failed", "timed out", "lost"]
+Results = list[tuple[int, Evaluation]]  # index into the points, and how it ended
 
-LIMIT = 2_000  # characters of an error text
-GRACE = 2.0  # seconds that running evaluations have after Ctrl-C
-INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How one evaluation ended.
-
-    value: NaN unless it is done.
-    error: what happened, the message last; "" if it is done.
-    started, finished: of the last attempt, in seconds since 1970.
-    attempts: how often it was tried.
-    """
-
-    state: State
-    value: float
-    error: str
-    started: float
-    finished: float
-    attempts: int = 1
+LIMIT = 2_000  # characters of an error text: the end of a traceback, and a few lines of output
+GRACE = 2.0  # seconds that running evaluations have after Ctrl-C: as long as people wait for it
 
 
 class Evaluator(Protocol):
@@ -67,15 +40,16 @@ class Evaluator(Protocol):
 
     def __exit__(self, *exception: object) -> None: ...
 
-    def evaluate(self, points: Points) -> Iterator[tuple[int, Evaluation]]:
-        """Results as they come, each once: (index into points, how it ended)."""
+    def evaluate(self, points: Points) -> Iterator[Results]:
+        """Results as they come, each once; together those that are there together."""
         ...
 
-    def interrupt(self, grace: float = GRACE) -> list[tuple[int, Evaluation]]:
-        """Stop, after Ctrl-C: the results that `evaluate` has not handed out.
+    def interrupt(self, grace: float = GRACE) -> Results:
+        """Stop: the results that `evaluate` has not handed out.
 
-        What runs has `grace` seconds to finish; after that, or at another Ctrl-C, it is lost. What
-        has not begun, or waits to be tried again, is not among the results.
+        What runs has `grace` seconds to finish, until another Ctrl-C. Only values count then: what
+        fails may have failed by Ctrl-C itself. All other points have no result, as if they had
+        never begun.
         """
         ...
 
@@ -87,43 +61,40 @@ class Evaluator(Protocol):
 # One call.
 
 
-class Outcome(NamedTuple):
-    """How one call ended; small, and of plain types."""
-
-    state: State
-    value: float
-    error: str
-    started: float
-    finished: float
-
-
-def measured(f: Objective, point: Any) -> Outcome:
+def measured(f: Objective, point: Any) -> Evaluation:
     """Call f, whatever it does."""
     started = time.time()
     try:
         returned = f(point)
-    except KeyboardInterrupt:  # the terminal's Ctrl-C reaches an executor's processes too
-        return Outcome("lost", math.nan, INTERRUPTED, started, time.time())
     except BaseException as error:
-        return Outcome("failed", math.nan, described(error), started, time.time())
-    return Outcome(*judged(returned), started, time.time())
+        return raised(error, started)
+    return judged(returned, started)
 
 
-def judged(returned: Any) -> tuple[State, float, str]:
-    """State, value and error of what an objective has returned."""
-    try:
-        array = np.asarray(returned)
-        if array.size != 1 or array.dtype.kind not in "fiubO":
-            raise TypeError
-        item = array.reshape(()).item()
-        if isinstance(item, str | bytes) or item is None:
-            raise TypeError
-        value = float(item)
-    except Exception:
-        return "failed", math.nan, clean(f"returned {shown(returned)}, which is not a number")
-    if not math.isfinite(value):
-        return "failed", math.nan, f"returned {value}"
-    return "done", value, ""
+def judged(returned: Any, started: float) -> Evaluation:
+    """How a call ended that has just returned something."""
+    value, error = number_of(returned)
+    state = TrialState.FAILED if error else TrialState.DONE
+    return Evaluation(state, value, clean(error), started, time.time())
+
+
+def raised(error: BaseException, started: float, trace: bool = True) -> Evaluation:
+    """How a call ended that has just raised an exception."""
+    text = described(error, trace)
+    return Evaluation(
+        TrialState.FAILED, error=text, started=started, finished=time.time(), exception=error
+    )
+
+
+def lost(started: float, error: str) -> Evaluation:
+    """How a call ended whose worker is gone."""
+    return Evaluation(TrialState.LOST, error=error, started=started, finished=time.time())
+
+
+def timed_out(started: float, seconds: float | None, note: str = "") -> Evaluation:
+    """How a call ended that took too long."""
+    error = f"took longer than {seconds:g} s{note}"
+    return Evaluation(TrialState.TIMED_OUT, error=error, started=started, finished=time.time())
 
 
 def described(error: BaseException, trace: bool = True) -> str:
@@ -141,14 +112,6 @@ def described(error: BaseException, trace: bool = True) -> str:
     return f"{before}\n{message}" if before else message
 
 
-def shown(value: Any, show: Callable[[Any], str] = reprlib.repr) -> str:
-    """A value as text, whatever its own methods do."""
-    try:
-        return show(value)
-    except Exception:
-        return f"<{type(value).__name__} that cannot be shown>"
-
-
 def clean(text: str) -> str:
     """Without what no database or terminal takes."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
@@ -163,7 +126,7 @@ class Batch:
     def __init__(self, points: Points, retries: int) -> None:
         self.points = points
         self.waiting = deque(range(len(points)))
-        self.ready: deque[tuple[int, Evaluation]] = deque()
+        self.ready: Results = []
         self.left = len(points)  # not ready yet
         self.began = time.monotonic()
         self._attempts = [0] * len(points)
@@ -180,14 +143,14 @@ class Batch:
         self._attempts[index] -= 1
         self.waiting.appendleft(index)
 
-    def settle(self, index: int, outcome: Outcome, final: bool = False) -> None:
+    def settle(self, index: int, evaluation: Evaluation, final: bool = False) -> None:
         """It has ended; if it may be tried again, it waits."""
-        attempts = self._attempts[index]
-        if outcome.state != "done" and attempts <= self._retries and not final:
+        attempts, done = self._attempts[index], evaluation.state is TrialState.DONE
+        if not done and attempts <= self._retries and not final:
             self.waiting.append(index)
             return
         self.left -= 1
-        self.ready.append((index, Evaluation(*outcome, attempts=attempts)))
+        self.ready.append((index, replace(evaluation, attempts=attempts)))
 
 
 class BaseEvaluator(ABC):
@@ -204,7 +167,7 @@ class BaseEvaluator(ABC):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def evaluate(self, points: Points) -> Iterator[tuple[int, Evaluation]]:
+    def evaluate(self, points: Points) -> Iterator[Results]:
         """See `Evaluator`. What is left of an earlier call is given up."""
         if self._closed:
             raise RuntimeError("the evaluator is closed; make another one")
@@ -213,21 +176,23 @@ class BaseEvaluator(ABC):
             self._batch = batch = Batch(points, self._retries)
         return self._results(batch)
 
-    def _results(self, batch: Batch) -> Iterator[tuple[int, Evaluation]]:
+    def _results(self, batch: Batch) -> Iterator[Results]:
         with Hold() as hold:
             while batch.left or batch.ready:
                 if batch is not self._batch:
                     raise RuntimeError("these evaluations were given up; evaluate again")
                 if batch.ready:
-                    yield batch.ready.popleft()
+                    results, batch.ready = batch.ready, []
+                    yield results
                 else:
                     self._advance(batch, hold)
 
-    def interrupt(self, grace: float = GRACE) -> list[tuple[int, Evaluation]]:
+    def interrupt(self, grace: float = GRACE) -> Results:
         """See `Evaluator`."""
         batch, end = self._batch, time.monotonic() + grace
         if batch is None:
             return []
+        before = len(batch.ready)
         try:
             with Hold() as hold:
                 self._hold_back(batch)
@@ -238,7 +203,8 @@ class BaseEvaluator(ABC):
             pass
         with Hold():
             self._give_up()
-        return list(batch.ready)
+        late = [result for result in batch.ready[before:] if result[1].state is TrialState.DONE]
+        return batch.ready[:before] + late
 
     def close(self) -> None:
         """See `Evaluator`."""
@@ -248,7 +214,7 @@ class BaseEvaluator(ABC):
             self._end()
 
     def _give_up(self) -> None:
-        """Have done with the batch; what is still running is lost."""
+        """Have done with the batch, and with what is still running."""
         if self._batch is not None:
             self._abandon(self._batch)
             self._batch = None
@@ -267,21 +233,15 @@ class BaseEvaluator(ABC):
 
     @abstractmethod
     def _abandon(self, batch: Batch) -> None:
-        """End all that is running, as interrupted."""
+        """End all that is running; what has ended just now is settled."""
 
     def _end(self) -> None:  # noqa: B027 - not all have something to end
         """End the workers."""
 
 
-def lost(started: float, error: str) -> Outcome:
-    """A call whose worker is gone."""
-    return Outcome("lost", math.nan, error, started, time.time())
-
-
-def timed_out(started: float, seconds: float | None, note: str = "") -> Outcome:
-    """A call that took too long."""
-    error = f"took longer than {seconds:g} s{note}"
-    return Outcome("timed out", math.nan, error, started, time.time())
+def copied(point: Any) -> Any:
+    """The objective may change what it gets."""
+    return point.copy() if isinstance(point, np.ndarray | dict) else point
 
 
 def check_picklable(f: Objective, who: str) -> None:

@@ -1,4 +1,4 @@
-"""Evaluators without worker processes of our own: executors, threads, and all points at once."""
+"""Evaluators without worker processes of our own: executors, threads, and this process itself."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 
 from ebo.study.evaluation.base import (
-    INTERRUPTED,
     BaseEvaluator,
     Batch,
     Objective,
-    Outcome,
-    State,
     check_picklable,
     clean,
+    copied,
     described,
     judged,
     lost,
     measured,
-    shown,
+    raised,
     timed_out,
 )
 from ebo.study.evaluation.workers import Hold
+from ebo.study.trial import Evaluation
+from ebo.values import check_values, shown
 
 POLL = 0.05  # seconds between looks at an executor's futures, where there is a time-out
 
@@ -65,8 +65,8 @@ class ByExecutor(BaseEvaluator):
         self._executor, self._timeout, self._own = executor, timeout, own
         # No more at once than it can run, so that a call's time is not spent in a queue.
         self._slots: float = getattr(executor, "_max_workers", None) or math.inf
-        self._calls: dict[Future[Outcome], _Call] = {}
-        self._stuck: dict[Future[Outcome], None] = {}  # given up, but still in a worker
+        self._calls: dict[Future[Evaluation], _Call] = {}
+        self._stuck: dict[Future[Evaluation], None] = {}  # given up, but still in a worker
         self._event = threading.Event()
         self._moved = time.monotonic()  # when something last began or ended
 
@@ -89,7 +89,7 @@ class ByExecutor(BaseEvaluator):
         while batch.waiting and len(self._calls) + len(self._stuck) < self._slots:
             index, now = batch.take(), time.time()
             try:
-                future = self._executor.submit(self._function, _copied(batch.points[index]))
+                future = self._executor.submit(self._function, copied(batch.points[index]))
             except BrokenExecutor as error:
                 batch.settle(index, lost(now, described(error, False)))
                 continue
@@ -105,7 +105,7 @@ class ByExecutor(BaseEvaluator):
             if future.done():
                 del self._calls[future]
                 self._moved = now
-                batch.settle(call.index, _outcome(future, call.submitted))
+                batch.settle(call.index, _result(future, call.submitted))
             elif self._timeout is None or not future.running():
                 continue
             elif call.began is None:
@@ -140,9 +140,7 @@ class ByExecutor(BaseEvaluator):
     def _abandon(self, batch: Batch) -> None:
         self._hold_back(batch)
         self._collect(batch)
-        for future, call in self._calls.items():
-            self._stuck[future] = None
-            batch.settle(call.index, lost(call.submitted, INTERRUPTED), final=True)
+        self._stuck |= dict.fromkeys(self._calls)
         self._calls.clear()
 
     def _end(self) -> None:
@@ -150,18 +148,13 @@ class ByExecutor(BaseEvaluator):
             self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _outcome(future: Future[Outcome], submitted: float) -> Outcome:
+def _result(future: Future[Evaluation], submitted: float) -> Evaluation:
     try:
-        return Outcome(*future.result())
+        return future.result()
     except (BrokenExecutor, CancelledError) as error:
         return lost(submitted, described(error, False))
     except BaseException as error:  # on the way there or back
-        return Outcome("failed", math.nan, described(error, False), submitted, time.time())
-
-
-def _copied(point: Any) -> Any:
-    """The objective may change what it gets."""
-    return point.copy() if isinstance(point, np.ndarray | dict) else point
+        return raised(error, submitted, trace=False)
 
 
 class Threads(Executor):
@@ -200,55 +193,66 @@ class Threads(Executor):
             del task  # and the point in it
 
 
-# All at once.
+# In this process.
 
 
-class Vectorized(BaseEvaluator):
-    """One call for all points."""
+class _Here(BaseEvaluator):
+    """Calls in this thread. Ctrl-C comes in the middle of one, which then has not been made."""
 
     def __init__(self, f: Objective, retries: int) -> None:
         super().__init__(retries)
         self._f = f
-        self._running: list[int] = []
-        self._started = 0.0
 
     def _busy(self) -> bool:
-        return False  # when Ctrl-C was raised, it was raised in f
+        return False
+
+    def _abandon(self, batch: Batch) -> None:
+        pass
+
+
+class OneByOne(_Here):
+    """One call for each point."""
 
     def _advance(self, batch: Batch, hold: Hold, longest: float | None = None) -> None:
-        self._running = [batch.take() for _ in range(len(batch.waiting))]
-        self._started = time.time()
+        index = batch.take()
+        with hold.allowed():
+            evaluation = measured(self._f, copied(batch.points[index]))
+        if isinstance(evaluation.exception, KeyboardInterrupt):
+            raise evaluation.exception
+        batch.settle(index, evaluation)
+
+
+class Vectorized(_Here):
+    """One call for all points."""
+
+    def _advance(self, batch: Batch, hold: Hold, longest: float | None = None) -> None:
+        running = [batch.take() for _ in range(len(batch.waiting))]
         points: Any = batch.points
         if isinstance(points, np.ndarray):
-            points = points[self._running]
+            points = points[running]
         else:
-            points = [_copied(points[index]) for index in self._running]
+            points = [copied(points[index]) for index in running]
+        started = time.time()
         try:
             with hold.allowed():
                 returned = self._f(points)
-        except Exception as error:
-            results: list[tuple[State, float, str]] = [("failed", math.nan, described(error))]
-            results *= len(self._running)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            evaluations = [raised(error, started)] * len(running)
         else:
-            results = [judged(value) for value in _checked(returned, len(self._running))]
-        running, self._running = self._running, []
-        for index, result in zip(running, results, strict=True):
-            batch.settle(index, Outcome(*result, self._started, time.time()))
-
-    def _abandon(self, batch: Batch) -> None:
-        for index in self._running:
-            batch.settle(index, lost(self._started, INTERRUPTED), final=True)
-        self._running = []
+            evaluations = [judged(value, started) for value in _each(returned, len(running))]
+        for index, evaluation in zip(running, evaluations, strict=True):
+            batch.settle(index, evaluation)
 
 
-def _checked(returned: Any, n: int) -> Any:
+def _each(returned: Any, n: int) -> Any:
+    """What was returned for n points, if it is that; else it is a mistake, which ends the run."""
     try:
-        values = np.asarray(returned)
-    except ValueError:  # rows of different lengths
-        values = np.empty(0, dtype=np.object_)
-    if values.shape != (n,) or values.dtype.kind not in "fiubO":
+        check_values(returned, n)
+    except ValueError as error:
         raise ValueError(
-            f"with how='vectorized' f must return ({n},) numbers for {n} points; it returned "
-            f"{clean(shown(returned))} of shape {values.shape}"
-        )
-    return values
+            f"with vectorized=True f must return ({n},) numbers for {n} points; it returned "
+            f"{clean(shown(returned))} ({error})"
+        ) from None
+    return returned

@@ -1,8 +1,8 @@
 """Calling the objective at many points side by side, whatever it does.
 
-How an evaluation can end, and what all evaluators share, is in `evaluation.py`. What differs is how
-a point gets to the objective: by worker processes of our own, here, or by an executor, threads, or
-all at once, in `executors.py`.
+How an evaluation can end is listed at `TrialState`, and what all evaluators share is in `base.py`.
+What differs is how a point gets to the objective: to worker processes of our own, here; or to an
+executor, to threads, or to a call in this process, in `executors.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import sys
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -19,25 +20,18 @@ from multiprocessing.connection import wait
 import numpy as np
 
 from ebo.study.evaluation.base import (
-    INTERRUPTED,
-    LIMIT,
     BaseEvaluator,
     Batch,
-    Evaluation,
     Evaluator,
     Objective,
-    Outcome,
-    Points,
     check_picklable,
-    described,
     lost,
     measured,
+    raised,
     timed_out,
 )
-from ebo.study.evaluation.executors import ByExecutor, Threads, Vectorized
+from ebo.study.evaluation.executors import ByExecutor, OneByOne, Threads, Vectorized
 from ebo.study.evaluation.workers import BEGUN, READY, Hold, Warden, Worker, end_all, start_method
-
-__all__ = ["INTERRUPTED", "LIMIT", "Evaluation", "Evaluator", "Points", "evaluator"]
 
 STILLBORN = 3  # workers in a row that die before they have started: there is no use in more
 
@@ -45,8 +39,9 @@ STILLBORN = 3  # workers in a row that die before they have started: there is no
 def evaluator(
     f: Objective,
     *,
-    workers: int | Executor | None = None,
-    how: str = "processes",
+    workers: int | None = 1,
+    executor: Executor | None = None,
+    how: str | None = None,
     timeout: float | None = None,
     retries: int = 0,
 ) -> Evaluator:
@@ -54,10 +49,12 @@ def evaluator(
 
     f: takes one point, an array (D,) or a dict, and returns a number; with how="vectorized" it
         takes all of them, an array (n, D) or a list of dicts, and returns (n,).
-    workers: a number of processes or threads, by default one a core; or an executor of
-        `concurrent.futures`, which stays open.
+    workers: how many processes or threads; None for as many as there are usable cores.
+    executor: has the workers instead. It is anything with the `submit` of `concurrent.futures`,
+        and it stays open.
     how: "processes", "threads" (what f calls should release the interpreter's lock) or
-        "vectorized", one call in this process.
+        "vectorized", one call in this process. None calls f in this process where there is one
+        worker and no timeout, so that f can be anything; else it means processes.
     timeout: seconds that one call may take; then its process is killed, with all it has started.
         Threads cannot be killed. Neither can the calls of an executor, which are given up: they go
         on in its workers, and when all of these are taken the other points are lost.
@@ -71,34 +68,51 @@ def evaluator(
     """
     if not callable(f):
         raise TypeError(f"f is {f!r}; give a function")
-    if how not in ("processes", "threads", "vectorized"):
+    if how not in (None, "processes", "threads", "vectorized"):
         raise ValueError(f"how is {how!r}; give 'processes', 'threads' or 'vectorized'")
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ValueError(f"retries is {retries!r}; give a whole number of at least 0")
     if timeout is not None and not (_is_real(timeout) and 0 < timeout < math.inf):
         raise ValueError(f"timeout is {timeout!r}; give a positive number of seconds, or None")
+    if workers is not None and (
+        isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1
+    ):
+        raise ValueError(
+            f"workers is {workers!r}; give a whole number of at least 1, or None for all cores"
+        )
     if how == "vectorized":
-        if timeout is not None or workers is not None:
+        if timeout is not None or workers != 1 or executor is not None:
             raise ValueError(
-                "how='vectorized' is one call in this process, which can neither be timed out nor "
-                "shared; leave timeout and workers out, or use how='processes'"
+                "a vectorized f is one call in this process, which can neither be timed out nor "
+                "shared; leave timeout, workers and executor out"
             )
         return Vectorized(f, retries)
-    if isinstance(workers, Executor):
-        return ByExecutor(f, workers, timeout, retries)
-    if workers is None:
-        workers = os.cpu_count() or 1
-    if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-        raise ValueError(
-            f"workers is {workers!r}; give at least 1, an executor, or None for one a core"
-        )
-    if how == "processes":
-        return _Processes(f, int(workers), timeout, retries)
-    if timeout is not None:
-        raise ValueError(
-            "a thread cannot be killed, so how='threads' has no timeout; use how='processes'"
-        )
-    return ByExecutor(f, Threads(int(workers)), None, retries, own=True)
+    if executor is not None:
+        if not callable(getattr(executor, "submit", None)):
+            raise TypeError(
+                f"executor is {executor!r}; give one of concurrent.futures, or anything else that "
+                f"has its submit"
+            )
+        if workers != 1 or how is not None:
+            raise ValueError("executor has its own workers; leave workers and how out")
+        return ByExecutor(f, executor, timeout, retries)
+    count = usable_cores() if workers is None else int(workers)
+    if how == "threads":
+        if timeout is not None:
+            raise ValueError(
+                "a thread cannot be killed, so how='threads' has no timeout; use how='processes'"
+            )
+        return ByExecutor(f, Threads(count), None, retries, own=True)
+    if how is None and count == 1 and timeout is None:
+        return OneByOne(f, retries)
+    return _Processes(f, count, timeout, retries)
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":  # where it may have been given some of them only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _is_real(value: object) -> bool:
@@ -184,8 +198,7 @@ class _Processes(BaseEvaluator):
             except OSError:
                 continue  # it has just died, which `_collect` sees
             except pickle.PicklingError as error:
-                outcome = Outcome("failed", math.nan, described(error, False), now, time.time())
-                batch.settle(batch.take(), outcome, final=True)
+                batch.settle(batch.take(), raised(error, now, trace=False), final=True)
                 continue
             post.index, post.started, post.begun = batch.take(), now, False
             if self._timeout is not None:
@@ -227,8 +240,6 @@ class _Processes(BaseEvaluator):
     def _abandon(self, batch: Batch) -> None:
         for post in [post for post in self._posts if post.index is not None]:
             self._dismiss(post)
-            if post.index is not None:
-                batch.settle(post.index, lost(post.started, INTERRUPTED), final=True)
 
     def _end(self) -> None:
         end_all(post.worker for post in self._posts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ebo.study.evaluation.base import Evaluation
+from ebo.study.trial import Evaluation, TrialState
 
 SHOWN = 3  # messages
 LENGTH = 200  # characters of each
@@ -13,7 +13,7 @@ LENGTH = 200  # characters of each
 
 def all_failed(evaluations: Sequence[Evaluation]) -> str:
     """The counts and the most frequent messages if none of the evaluations is done, else ""."""
-    if not evaluations or any(evaluation.state == "done" for evaluation in evaluations):
+    if not evaluations or any(evaluation.state is TrialState.DONE for evaluation in evaluations):
         return ""
     states = Counter(evaluation.state for evaluation in evaluations)
     messages = Counter(_last_line(evaluation.error) for evaluation in evaluations)

@@ -18,16 +18,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import ebo
 from ebo.arrays import Floats, Ints
 from ebo.space.parameters import Categorical, Int, Parameter
+from ebo.study import trial
+from ebo.study.trial import ENDS, TrialState
 
-STATES = ("done", "failed", "timed out", "lost", "running", "waiting")
-FAILURES = ("failed", "timed out", "lost")
+if TYPE_CHECKING:
+    from ebo.study.study import Study
+
+STATES = tuple(map(str, (*ENDS, TrialState.RUNNING, TrialState.WAITING)))
+FAILURES = tuple(map(str, trial.FAILURES))
 LARGEST = 1e300  # values beyond are drawn there: the width of an axis must not overflow
 RANKED = 5_000  # evaluations that the importance of parameters is worked out from
 BINS = 10  # of a parameter's range, for the same
@@ -224,6 +231,37 @@ def _bins(x: Floats) -> Ints:
         return label
     edges = np.quantile(x, np.arange(1, BINS) / BINS)
     return np.searchsorted(edges, x, side="right")
+
+
+def data_of(study: Study) -> ReportData:
+    """What a report shows of a study."""
+    columns = study.columns()
+    learned = study.structure() if study.optimizer.state.structure is not None else None
+    names = np.array([str(state) for state in TrialState], dtype=object)
+    bounds = list(study.bounds.values())
+    return ReportData(
+        title=Path(study.name).stem,
+        direction=study.direction,
+        names=study.space.names,
+        parameters=tuple(study.space.parameters.values()),
+        X=columns["X"],
+        value=columns["value"],
+        state=names[columns["state"]],
+        batch=columns["batch"],
+        started=columns["started"],
+        finished=columns["finished"],
+        ids=columns["id"],
+        errors=study.storage.errors(),
+        upper_bound=bounds[0] if bounds else None,
+        upper_bound_known=bool(bounds),
+        settings=study.settings.flat(),
+        certainty=None if learned is None else learned.certainty,
+        groups=() if learned is None else learned.groups,
+        cuts={} if learned is None else learned.cuts,
+        iterations=[numbers_of(row) for row in study.iterations()],
+        generated=datetime.now(),
+        version=ebo.__version__,
+    )
 
 
 def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,7 @@ table         a row
 ============  =====================================================================================
 
 The file's header has `application_id`, which tells a study from other SQLite files, and
-`user_version`, the schema. The tables are the same in all: the state of 1 had no smooth part, those
-of 1 and 2 no pair that probes are made of.
+`user_version`, the schema. Files of earlier schemas are migrated (`migration.py`).
 
 **What may be lost.** Nothing that a call has returned from. Against a killed process (also kill -9)
 any setting would do, since the operating system has the writes already. Against a power cut
@@ -35,10 +34,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import NoReturn
 
+from ebo.study.storage.base import StudyError
 from ebo.study.storage.lock import HeldError, Lock
 
 APPLICATION_ID = 0x65626F31  # "ebo1"
-SCHEMA = 3
+SCHEMA = 4
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
 CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened
@@ -54,7 +54,8 @@ TABLES = {
     "iterations": "CREATE TABLE iterations (batch INTEGER PRIMARY KEY, info TEXT NOT NULL, "
     "z BLOB, density BLOB, noise REAL)",
     "state": "CREATE TABLE state (id INTEGER PRIMARY KEY, asked INTEGER NOT NULL, z BLOB, "
-    "density BLOB, noise REAL, together BLOB, lower BLOB, upper BLOB)",
+    "density BLOB, noise REAL, together BLOB, rates BLOB, share REAL, smooth_noise REAL, "
+    "pair BLOB, lower BLOB, upper BLOB)",
     "trials": "CREATE VIEW trials AS SELECT points.id, batch, "
     "coalesce(state, open.started IS NOT NULL) AS state, value, "
     "coalesce(results.started, open.started) AS started, finished, "
@@ -62,9 +63,11 @@ TABLES = {
     "LEFT JOIN results ON results.id = points.id LEFT JOIN open ON open.id = points.id",
 }
 
-
-class StudyError(Exception):
-    """Something about a study that its user can understand and mend."""
+# Of the schemas 1 to 3. Nothing else was different in their tables.
+OLD_STATE = (
+    "CREATE TABLE state (id INTEGER PRIMARY KEY, asked INTEGER NOT NULL, z BLOB, "
+    "density BLOB, noise REAL, together BLOB, lower BLOB, upper BLOB)"
+)
 
 
 class NotAStudyError(StudyError):
@@ -128,8 +131,6 @@ def set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
-    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
-        connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def build(path: str, dims: int, meta: str) -> None:
@@ -142,14 +143,15 @@ def build(path: str, dims: int, meta: str) -> None:
         set_up(db)
         db.execute("BEGIN IMMEDIATE")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA}")
         for sql in TABLES.values():
             db.execute(sql)
         db.execute("INSERT INTO meta VALUES (0, ?, ?)", (dims, meta))
         db.execute("COMMIT")
 
 
-def check_file(db: sqlite3.Connection, path: str) -> None:
-    """Raise what is wrong with a file, as far as that can be told soon."""
+def check_file(db: sqlite3.Connection, path: str) -> bool:
+    """Raise what is wrong with a file, as far as that can be told soon; whether it is old."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         what = "belongs to another program" if os.path.getsize(path) else "is empty"
         raise NotAStudyError(f"{path} is not a study: it {what}; give the file of a study")
@@ -160,12 +162,14 @@ def check_file(db: sqlite3.Connection, path: str) -> None:
             f"{SCHEMA}): upgrade ebo"
         )
     names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    if version < 1 or dict(db.execute(names)) != TABLES:
-        damaged(path, f"its tables are not those of schema {SCHEMA}")
-    if file_size(db) <= CHECKED_SIZE:
+    tables = TABLES if version == SCHEMA else {**TABLES, "state": OLD_STATE}
+    if version < 1 or dict(db.execute(names)) != tables:
+        damaged(path, f"its tables are not those of schema {version}")
+    if version < SCHEMA or file_size(db) <= CHECKED_SIZE:  # a damaged file is not migrated
         found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             damaged(path, "; ".join(found))
+    return bool(version < SCHEMA)
 
 
 def file_size(db: sqlite3.Connection) -> int:

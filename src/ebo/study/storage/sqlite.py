@@ -18,7 +18,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn
@@ -28,13 +28,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.optimizer import State
+from ebo.study.storage.base import (
+    StudyError,
+    check_points,
+    refuse_batch,
+    refuse_finished,
+    refuse_unknown,
+    whole_ids,
+)
+from ebo.study.storage.encoding import (
+    finish_row,
+    float_or_none,
+    joined,
+    pack,
+    read_state,
+    read_trials,
+    state_row,
+    to_json,
+    unpack,
+)
 from ebo.study.storage.file import (
     LONGEST,
-    DamagedStudyError,
-    LockedStudyError,
-    NewerStudyError,
     NotAStudyError,
-    StudyError,
     build,
     check_file,
     connect,
@@ -48,47 +63,19 @@ from ebo.study.storage.file import (
     sync_directory,
 )
 from ebo.study.storage.lock import Lock
-from ebo.study.storage.values import (
-    chunks,
-    finish_row,
-    float_or_none,
-    floats,
-    joined,
-    pack,
-    read_state,
-    state_row,
-    to_json,
-    unpack,
-    whole_ids,
-)
-from ebo.study.trial import ENDS, Finish, Trial, TrialState
-
-__all__ = [
-    "DamagedStudyError",
-    "Finish",
-    "LockedStudyError",
-    "NewerStudyError",
-    "NotAStudyError",
-    "Store",
-    "StudyError",
-    "Trial",
-    "TrialState",
-]
+from ebo.study.storage.migration import in_memory, migrate
+from ebo.study.trial import Evaluation, Trial, TrialState
+from ebo.values import check_values
 
 
-class Store:
-    """An open study file; from `Store.create` or `Store.open`, and closed by `close` or `with`.
-
-    path: the file. dims: D. meta: what the caller gave to `create`. read_only: as opened. All
-    threads of a process may use it.
-    """
+class SQLiteStorage:
+    """An open study file, from `create` or `open`; see `Storage`. Closed by `close` or `with`."""
 
     def __init__(self, path: str, connection: sqlite3.Connection, lock: Lock | None) -> None:
-        """Not to be called: use `Store.create` or `Store.open`."""
-        self.path, self.read_only = path, lock is None
+        """Not to be called: use `SQLiteStorage.create` or `SQLiteStorage.open`."""
+        self.name, self.read_only = path, lock is None
         self._connection: sqlite3.Connection | None = connection
         self._lock, self._pid, self._mutex = lock, os.getpid(), threading.RLock()
-        check_file(connection, path)
         with self._reading() as db:
             (self.dims, text), *more = db.execute("SELECT dims, json FROM meta").fetchall()
             self.meta: dict[str, Any] = json.loads(text)
@@ -97,7 +84,9 @@ class Store:
                 raise ValueError("meta")
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], dims: int, meta: Mapping[str, Any]) -> Store:
+    def create(
+        cls, path: str | os.PathLike[str], dims: int, meta: Mapping[str, Any]
+    ) -> SQLiteStorage:
         """A new study of points with `dims` coordinates, open for writing; `meta` must fit JSON.
 
         It is there whole or not at all, also after a crash.
@@ -120,8 +109,12 @@ class Store:
             return cls._opened(real, lock)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Store:
-        """A study that exists; for writing unless `read_only`, which works while another writes."""
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> SQLiteStorage:
+        """A study that exists; for writing unless `read_only`, which works while another writes.
+
+        A file of an earlier schema is migrated first. With `read_only` it stays as it is: then what
+        is read is a copy in memory of what it was when it was opened.
+        """
         real = os.path.realpath(path)
         if not os.path.exists(real):
             raise StudyError(f"there is no study at {real}; check the name, or create it")
@@ -133,14 +126,18 @@ class Store:
             return cls._opened(real, lock)
 
     @classmethod
-    def _opened(cls, path: str, lock: Lock | None) -> Store:
+    def _opened(cls, path: str, lock: Lock | None) -> SQLiteStorage:
         with decoding(path):
             connection = connect(path, "mode=rw") if lock is not None else connect_reader(path)
             try:
-                store = cls(path, connection, lock)
+                old = check_file(connection, path)
                 if lock is not None:  # only now that it is known to be a study
                     set_up(connection)
-                return store
+                elif old:
+                    connection = in_memory(connection)
+                if old:
+                    migrate(connection)
+                return cls(path, connection, lock)
             except BaseException:
                 connection.close()
                 raise
@@ -158,7 +155,7 @@ class Store:
                 if self._lock is not None:
                     self._lock.release()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> SQLiteStorage:
         return self
 
     def __exit__(
@@ -177,38 +174,28 @@ class Store:
         state: of the optimiser after the ask. Its `asked` numbers the batches, from 0: each once.
         info: what the ask tells, as JSON.
         """
-        points, text, row = self._points(X), to_json(dict(info)), state_row(state)
+        points, text, row = check_points(X, self.dims), to_json(info), state_row(state)
         batch = row[0] - 1
         with self._writing() as db:
             if db.execute("SELECT 1 FROM iterations WHERE batch = ?", (batch,)).fetchone():
-                raise StudyError(
-                    f"batch {batch} is in {self.path} already; restore the state first"
-                )
+                refuse_batch(batch, self.name)
             ids = self._add_points(db, points, batch)
             db.executemany("INSERT INTO open VALUES (?, NULL, 0)", ((i,) for i in ids.tolist()))
-            _, z, density, noise, *_ = row
-            if z is not None:
-                density = density[: len(z)]  # without the smooth part
-            db.execute(
-                "INSERT INTO iterations VALUES (?, ?, ?, ?, ?)", (batch, text, z, density, noise)
-            )
-            db.execute("INSERT OR REPLACE INTO state VALUES (0, ?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute("INSERT INTO iterations VALUES (?, ?, ?, ?, ?)", (batch, text, *row[1:4]))
+            db.execute(f"INSERT OR REPLACE INTO state VALUES (0{', ?' * len(row)})", row)
         return ids
 
     def add_told(self, X: ArrayLike, values: ArrayLike, *, time: float | None = None) -> Ints:
         """Points X (n, D) with values (n,), not asked for; failed where not finite; their ids."""
-        points, y = self._points(X), np.asarray(values, dtype=np.float64)
-        if y.shape != (len(points),):
-            raise ValueError(f"values have shape {y.shape} for {len(points)} points")
-        good = np.isfinite(y)
-        states = np.where(good, TrialState.DONE, TrialState.FAILED).tolist()
-        stored = np.where(good, y, np.nan).tolist()  # SQLite makes NULL of NaN
+        points = check_points(X, self.dims)
+        y = check_values(values, len(points))
+        states = np.where(np.isnan(y), TrialState.FAILED, TrialState.DONE).tolist()
         time = float_or_none(time)
         with self._writing() as db:
             ids = self._add_points(db, points, None)
             db.executemany(
                 "INSERT INTO results VALUES (?, ?, ?, NULL, ?, 0, NULL)",
-                ((i, s, v, time) for i, s, v in zip(ids.tolist(), states, stored, strict=True)),
+                ((i, s, v, time) for i, s, v in zip(ids.tolist(), states, y.tolist(), strict=True)),
             )
         return ids
 
@@ -220,17 +207,15 @@ class Store:
             if rows and db.executemany(update, rows).rowcount != len(rows):
                 self._refuse(db, [i for _, i in rows])
 
-    def finish(self, finishes: Iterable[Finish | tuple[Any, ...]]) -> Floats:
+    def finish(self, evaluations: Mapping[int, Evaluation]) -> Floats:
         """Note how trials ended, all or none; one that has ended before is refused. Their X."""
-        rows = [finish_row(Finish(*finish)) for finish in finishes]
-        ids = [row[-1] for row in rows]
+        ids = whole_ids([*evaluations])
+        rows = [finish_row(i, evaluations[i]) for i in ids]
         insert = (
             "INSERT INTO results SELECT id, ?, ?, coalesce(?, started), ?, "
             "coalesce(?, attempts), ? FROM open WHERE id = ?"
         )
         with self._writing() as db:
-            if len(set(ids)) < len(ids):
-                self._refuse(db, ids)
             db.executemany(insert, rows)
             gone = db.executemany("DELETE FROM open WHERE id = ?", [(i,) for i in ids])
             if ids and gone.rowcount != len(ids):
@@ -250,44 +235,7 @@ class Store:
         """All trials by column: id, batch (-1 for none), state, value, started, finished, attempts
         and X (n, D); numbers that are not there are NaN."""
         with self._reading() as db:
-            n = self._count(db)
-            if db.execute("SELECT count(*), coalesce(min(id), 0) FROM points").fetchone() != (n, 0):
-                raise ValueError("ids")
-            X, batch, at = np.empty((n, self.dims)), np.empty(n, dtype=np.int64), 0
-            for batches, blobs in chunks(db, "SELECT batch, x FROM points"):
-                rows = slice(at, at + len(blobs))
-                X[rows] = joined(blobs, self.dims)
-                batch[rows] = [-1 if b is None else b for b in batches]
-                at += len(blobs)
-            state, attempts = np.full(n, -1, dtype=np.int8), np.zeros(n, dtype=np.int64)
-            value, started, finished = (np.full(n, np.nan) for _ in range(3))
-            for columns in chunks(
-                db, "SELECT id, state, value, started, finished, attempts FROM results"
-            ):
-                at_rows = self._rows(columns[0], state)
-                state[at_rows] = columns[1]
-                value[at_rows], started[at_rows] = floats(columns[2]), floats(columns[3])
-                finished[at_rows], attempts[at_rows] = floats(columns[4]), columns[5]
-            if not np.isin(state, [-1, *ENDS]).all():
-                raise ValueError("state")
-            for columns in chunks(
-                db, "SELECT id, started IS NOT NULL, started, attempts FROM open"
-            ):
-                at_rows = self._rows(columns[0], state)
-                state[at_rows], attempts[at_rows] = columns[1], columns[3]
-                started[at_rows] = floats(columns[2])
-            if (state == -1).any():
-                raise ValueError("trials without a state")
-        return {
-            "id": np.arange(n),
-            "batch": batch,
-            "state": state,
-            "value": value,
-            "started": started,
-            "finished": finished,
-            "attempts": attempts,
-            "X": X,
-        }
+            return read_trials(db, self._count(db), self.dims)
 
     def trial(self, id: int) -> Trial:
         """One trial."""
@@ -309,8 +257,7 @@ class Store:
                     None if error is None else str(error),
                 )
             n = self._count(db)
-        known = f"the last is {n - 1}" if n else "there are none yet"
-        raise StudyError(f"there is no trial {id} in {self.path}; {known}")
+        refuse_unknown(wanted, n, self.name)
 
     def waiting(self) -> tuple[Ints, Floats]:
         """The trials that wait to be evaluated: ids (n,), in order, and X (n, D)."""
@@ -322,15 +269,11 @@ class Store:
             X = joined([blob for _, blob in rows], self.dims)
         return np.array([i for i, _ in rows], dtype=np.int64), X
 
-    def errors(self, ids: ArrayLike | None = None) -> dict[int, str]:
-        """The errors of all trials, or of some, by id, where there are any."""
-        query = "SELECT id, error FROM results WHERE error IS NOT NULL"
-        wanted = None if ids is None else whole_ids(ids)
+    def errors(self) -> dict[int, str]:
+        """The errors of all trials by id, where there are any."""
         with self._reading() as db:
-            if wanted is None:
-                return {i: str(error) for i, error in db.execute(query)}
-            each = (db.execute(f"{query} AND id = ?", (i,)).fetchone() for i in wanted)
-            return {row[0]: str(row[1]) for row in each if row is not None}
+            found = db.execute("SELECT id, error FROM results WHERE error IS NOT NULL")
+            return {i: str(error) for i, error in found}
 
     def counts(self) -> dict[TrialState, int]:
         """How many trials are in each state; all states are there."""
@@ -364,22 +307,15 @@ class Store:
     def state(self) -> State:
         """What the optimiser needs to go on, as of the last batch."""
         with self._reading() as db:
-            query = "SELECT asked, z, density, noise, together, lower, upper FROM state"
-            row = db.execute(query).fetchone()
-            return State() if row is None else read_state(*row)
-
-    def begins_with_data(self) -> bool:
-        """Whether values were told before anything was asked for."""
-        with self._reading() as db:
-            first = db.execute("SELECT batch FROM points WHERE id = 0").fetchone()
-            return bool(first == (None,))
+            row = db.execute("SELECT * FROM state").fetchone()
+            return State() if row is None else read_state(*row[1:])
 
     def check(self) -> None:
         """Read everything and look for damage, which is a `DamagedStudyError`."""
         with self._reading() as db:
             found = [row[0] for row in db.execute("PRAGMA integrity_check(3)")]
             if found != ["ok"]:
-                damaged(self.path, "; ".join(found))
+                damaged(self.name, "; ".join(found))
         self.trials()
         self.iterations()
         self.state()
@@ -391,9 +327,9 @@ class Store:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is committed at the end, or undone by any exception."""
         if self.read_only:
-            raise StudyError(f"{self.path} was opened to be read; open it without read_only")
+            raise StudyError(f"{self.name} was opened to be read; open it without read_only")
         db = self._usable()
-        with self._mutex, decoding(self.path):
+        with self._mutex, decoding(self.name):
             try:
                 db.execute("BEGIN IMMEDIATE")
                 yield db
@@ -406,7 +342,7 @@ class Store:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """A snapshot; whatever cannot be read as it was written is damage."""
         db = self._usable()
-        with self._mutex, decoding(self.path):
+        with self._mutex, decoding(self.name):
             try:
                 db.execute("BEGIN")
                 yield db
@@ -417,20 +353,12 @@ class Store:
     def _usable(self) -> sqlite3.Connection:
         if os.getpid() != self._pid:
             raise StudyError(
-                f"{self.path} was opened by process {self._pid} and is used in process "
+                f"{self.name} was opened by process {self._pid} and is used in process "
                 f"{os.getpid()}, forked from it; use it there, or open it anew with read_only"
             )
         if self._connection is None:
-            raise StudyError(f"{self.path} is closed; open it again")
+            raise StudyError(f"{self.name} is closed; open it again")
         return self._connection
-
-    def _points(self, X: ArrayLike) -> Floats:
-        points = np.asarray(X, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.dims:
-            raise ValueError(f"X has shape {points.shape}, expected (n, {self.dims})")
-        if not np.isfinite(points).all():
-            raise ValueError("X is not finite everywhere; a point of a space is")
-        return points
 
     def _add_points(self, db: sqlite3.Connection, points: Floats, batch: int | None) -> Ints:
         first = self._count(db)
@@ -448,27 +376,14 @@ class Store:
             raise ValueError(f"{n} trials")
         return n
 
-    def _rows(self, ids: Sequence[int], state: NDArray[np.int8]) -> Ints:
-        """Ids as rows, which must be there and must not have a state yet."""
-        rows = np.array(ids, dtype=np.int64)
-        if rows.min() < 0 or rows.max() >= len(state) or (state[rows] != -1).any():
-            raise ValueError("ids")
-        return rows
-
     def _refuse(self, db: sqlite3.Connection, ids: Sequence[int]) -> NoReturn:
         """Say why not all of the ids were open before this transaction."""
         db.execute("ROLLBACK")
-        n, seen = self._count(db), set[int]()
+        n = self._count(db)
         for i in ids:
             row = db.execute("SELECT state FROM results WHERE id = ?", (i,)).fetchone()
             if row is not None:
-                raise StudyError(
-                    f"trial {i} is finished already ({TrialState(row[0])}); an evaluation is "
-                    f"recorded once, and this one was left out with all that came with it"
-                )
+                refuse_finished(i, TrialState(row[0]))
             if not 0 <= i < n:
-                raise StudyError(f"there is no trial {i}; there are {n} trials, counted from 0")
-            if i in seen:
-                raise StudyError(f"trial {i} is given twice; an evaluation is recorded once")
-            seen.add(i)
-        damaged(self.path, "trials that are neither open nor finished")
+                refuse_unknown(i, n, self.name)
+        damaged(self.name, "trials that are neither open nor finished")
