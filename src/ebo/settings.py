@@ -215,7 +215,13 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain("moves", move) for move in value]
     if not is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
-    told = {"kind": _kind(name, value)} if len(STRATEGIES[name]) > 1 else {}
+    kind = _kind(name, value)
+    if kind not in STRATEGIES[name]:  # nobody could read it again
+        raise ValueError(
+            f"{value!r} has no name to be stored by; give it one: "
+            f'STRATEGIES["{name}"]["{kind}"] = {type(value).__name__}'
+        )
+    told = {"kind": kind} if len(STRATEGIES[name]) > 1 else {}
     return {**told, **{inner: _plain(inner, item) for inner, item in _items(value)}}
 
 
