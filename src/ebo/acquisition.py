@@ -89,7 +89,16 @@ class Aim:
         """What points are worth, (S,), by their means and deviations in the model's scale."""
         if self.core is not None:
             return self.core.worth(mean, sd)
-        return self.acquisition.worth(self.mean + self.scale * mean, self.scale * sd, self.goal)
+        worth = self.acquisition.worth
+        found = np.asarray(worth(self.mean + self.scale * mean, self.scale * sd, self.goal))
+        if found.shape != mean.shape or np.isnan(found).any():
+            given = "NaN" if found.shape == mean.shape else f"shape {found.shape}"
+            name = getattr(worth, "__name__", repr(worth))
+            raise ValueError(
+                f"the acquisition function {name} gave {given} for {len(mean)} points; return an "
+                f"array ({len(mean)},) of numbers, larger for better points"
+            )
+        return found
 
 
 def eta(mean: Floats, sd: Floats, goal: Goal) -> Floats:
