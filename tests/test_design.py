@@ -1,6 +1,7 @@
 """What docs/design.md and docs/algorithm.md say of the code is so.
 
-`python -m tests.test_design` prints the drawing of the packages, to be pasted into docs/design.md.
+`python -m tests.test_design` prints the drawing of the packages, to be pasted into docs/design.md;
+with `--write` it does so itself.
 
 A package here is a folder or a single file right under `src/ebo`; the core and the top level of
 `ebo` itself are two more. A reference is `module:name` in backticks: `module` is a file's path
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -201,4 +203,8 @@ def test_a_reference_that_leads_nowhere_is_found() -> None:
 
 
 if __name__ == "__main__":
+    if "--write" in sys.argv:
+        page = DESIGN.read_text(encoding="utf-8")
+        (old,) = [block for block in blocks(DESIGN) if " -> " in block]
+        DESIGN.write_text(page.replace(old, drawing()), encoding="utf-8")
     print(drawing())

@@ -25,6 +25,7 @@ from ebo.arrays import Floats, Ints
 from ebo.batch import select
 from ebo.belief import Asked, Belief, Extra
 from ebo.checks import check_count
+from ebo.display import as_html
 from ebo.iteration import Clock, Iteration, Learned, Streams, pool
 from ebo.learning import Data, LeafModel, Learning, Structure
 from ebo.moves.base import Region
@@ -98,6 +99,20 @@ class Optimizer:
             f"<Optimizer of {self.space.dims} parameters, {self.direction}: {told} told, "
             f"{open_points} pending{best}>"
         )
+
+    def _repr_html_(self) -> str:
+        known = self._data.any_value
+        facts = {
+            "parameters": self.space.dims,
+            "direction": self.direction,
+            "told": len(self._data.y),
+            "pending": len(self._data.pending),
+            "best value": self._data.best()[1] if known else "none yet",
+        }
+        if known:
+            x = self._data.best()[0]
+            facts["best point"] = self.space.to_dicts(x[None, :])[0] if self.space.named else x
+        return as_html("Optimizer", facts)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
