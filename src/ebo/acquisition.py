@@ -1,8 +1,8 @@
 """Acquisition functions: what a point is worth, by the posterior mean and deviation there.
 
-All are maximised; the paper's η is minimised, so that it appears with its sign changed. Values of
-one call are compared with each other, and their differences are what the filter weighs against
-diversity; so those that are chances or expectations come as logarithms.
+All of them are maximised. The paper's η is minimised, so it appears here with its sign changed. The
+filter weighs differences of these values against diversity, which it measures by a log determinant.
+So functions that are chances or expectations are logarithms here.
 
 =============  ===========  ====================================================================
 name           shape        meaning
@@ -30,12 +30,16 @@ from ebo.arrays import Floats
 
 @dataclass(frozen=True)
 class Goal:
-    """What is aimed at, in standardised values."""
+    """What the search aims at, in standardised values: more than `best`, up to `upper_bound`.
+
+    maxima: (K,), samples of the maximum, for acquisition functions that need them.
+    deviations: c of the upper confidence bound μ + c σ.
+    """
 
     best: float
     upper_bound: float
     maxima: Floats | None = None
-    deviations: float = 2.0  # of the upper confidence bound
+    deviations: float = 2.0
 
 
 Worth = Callable[[Floats, Floats, Goal], Floats]
@@ -43,12 +47,13 @@ Worth = Callable[[Floats, Floats, Goal], Floats]
 
 @dataclass(frozen=True)
 class Acquisition:
-    """What points are worth.
+    """An acquisition function: what points are worth.
 
-    worth: a function of means, deviations and the goal; a larger value is a better point.
-    core: the core's name for the same function, which is much faster there; None if it has none.
-    maxima: how samples of the maximum are drawn, where it needs them: from the values at some
-        points "jointly", or "independently".
+    worth: a function of means, deviations and the goal. A larger value is a better point.
+    core: the core's name for the same function; None if the core does not have it. The core is
+        much faster.
+    maxima: how samples of the maximum are drawn, if the function needs any: with the values at
+        some points drawn "jointly", or "independently".
     """
 
     worth: Worth
@@ -58,10 +63,9 @@ class Acquisition:
 
 @dataclass(frozen=True)
 class Aim:
-    """An acquisition function and its goal, for the means and deviations of one model.
+    """An acquisition function with its goal, for the means and deviations of one model.
 
-    mean, scale: what the model's values are multiplied by, and what is added then, to be
-        standardised values.
+    mean, scale: a value v of the model is the standardised value mean + scale v.
     """
 
     acquisition: Acquisition
@@ -71,7 +75,7 @@ class Aim:
 
     @cached_property
     def core(self) -> native.Goal | None:
-        """The same in the core, if it has the function."""
+        """The same as an object of the core; None if the core does not have the function."""
         kind, goal = self.acquisition.core, self.goal
         if kind is None:
             return None
@@ -86,10 +90,19 @@ class Aim:
         )
 
     def worth(self, mean: Floats, sd: Floats) -> Floats:
-        """What points are worth, (S,), by their means and deviations in the model's scale."""
+        """What points are worth, (S,), given their means and deviations in the model's scale."""
         if self.core is not None:
             return self.core.worth(mean, sd)
-        return self.acquisition.worth(self.mean + self.scale * mean, self.scale * sd, self.goal)
+        worth = self.acquisition.worth
+        found = np.asarray(worth(self.mean + self.scale * mean, self.scale * sd, self.goal))
+        if found.shape != mean.shape or np.isnan(found).any():
+            given = "NaN" if found.shape == mean.shape else f"shape {found.shape}"
+            name = getattr(worth, "__name__", repr(worth))
+            raise ValueError(
+                f"the acquisition function {name} gave {given} for {len(mean)} points; return an "
+                f"array ({len(mean)},) of numbers, larger for better points"
+            )
+        return found
 
 
 def eta(mean: Floats, sd: Floats, goal: Goal) -> Floats:
@@ -103,7 +116,7 @@ def upper_confidence(mean: Floats, sd: Floats, goal: Goal) -> Floats:
 
 
 def log_improvement(mean: Floats, sd: Floats, goal: Goal) -> Floats:
-    """log E max(0, f - best), exact far below the best as well."""
+    """log E max(0, f - best). It is exact far below the best value, too."""
     return _in_core("ei", mean, sd, goal)
 
 
@@ -113,7 +126,7 @@ def log_probability(mean: Floats, sd: Floats, goal: Goal) -> Floats:
 
 
 def entropy(mean: Floats, sd: Floats, goal: Goal) -> Floats:
-    """log of the information about the maximum (MES), averaged over its samples."""
+    """log of the information that a value gives about the maximum (MES): a mean over samples."""
     return _in_core("mes", mean, sd, goal)
 
 
@@ -131,8 +144,8 @@ def register(name: str, worth: Worth) -> None:
     """Add an acquisition function of your own; then `Settings(acquisition=name)` uses it.
 
     worth: a function of posterior means (S,), deviations (S,) and a `Goal`, all in standardised
-        values, that returns what points are worth, (S,); a larger value is a better point. The
-        filter adds it to a log determinant, so that differences of one should matter.
+        values. It returns what the points are worth, (S,); a larger value is a better point. The
+        filter adds the values to a log determinant, so a difference of one should matter.
     """
     if not callable(worth):
         raise TypeError(f"worth is {worth!r}; give a function of means, deviations and a goal")
@@ -152,7 +165,7 @@ def _in_core(kind: str, mean: Floats, sd: Floats, goal: Goal) -> Floats:
 def gumbel_maxima(mean: Floats, sd: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Samples of the maximum of f at some points, by a Gumbel law (MES-G).
 
-    The values at the points are taken as independent; the Gumbel law goes through the quartiles of
+    The values at the points are taken to be independent. The Gumbel law has the same quartiles as
     their maximum.
     """
 
@@ -176,7 +189,7 @@ def gumbel_maxima(mean: Floats, sd: Floats, count: int, rng: np.random.Generator
 def sampled_maxima(
     mean: Floats, covariance: Floats, count: int, rng: np.random.Generator
 ) -> Floats:
-    """The same by drawing f at the points jointly (MES-R)."""
+    """Samples of the maximum of f at some points, by drawing its values there jointly (MES-R)."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     drawn: Floats = mean[:, None] + root @ rng.standard_normal((len(mean), count))

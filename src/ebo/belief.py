@@ -1,11 +1,12 @@
 """Beliefs: what one iteration takes for true, and what it does because of it.
 
-Every iteration draws one member of an ensemble. *Additive*: the function is a sum over groups of
-parameters. *Mixture*: it has a smooth part of all parameters together, too. A belief says which
-observations a leaf's model knows, and which points a batch has beside what the search finds. The
-mixture is the better model close to the best observations, and knows it; the additive one alone
-dares to cross what is good in places far apart. Neither finds what the other does. The chance of
-the mixture is the share ω that its smooth part has.
+Every iteration draws one belief of an ensemble. *Additive*: the function is a sum over groups of
+parameters. *Mixture*: beside the sum it has a part that is smooth in all parameters together.
+
+A belief says three things: which observations a leaf's model knows, which moves the search makes,
+and which extra points the batch has. The mixture is the better model close to the best
+observations. The additive belief dares to combine what is good in places far apart. Neither finds
+what the other does. The chance of the mixture is ω, the share of the kernel that is smooth.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from ebo.space import Space
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for: a batch of n points of a space, beside the pending ones (Q, F)."""
+    """What an iteration is asked for: a batch of n points of a space.
+
+    pending: (Q, F), the points that were asked for before and have no value yet.
+    acquisition, goal: what a point is worth.
+    """
 
     n: int
     space: Space
@@ -40,7 +45,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Extra:
-    """Points of the unit cube beside what the search finds: the first `count` that are new."""
+    """Points P (S, F) of the unit cube that a batch has beside those that the search finds.
+
+    The batch takes the first `count` of them that are new.
+    """
 
     P: Floats
     count: int
@@ -49,12 +57,12 @@ class Extra:
 
 @dataclass(frozen=True, kw_only=True)
 class Additive:
-    """The function is additive.
+    """The belief that the function is additive.
 
-    borrows: a leaf's model also knows some of the best observations outside its box, as many as
-        `leaf_size` allows, and fewer where half is not additive. What is good far away tells of
-        each group here.
-    moves: how candidates are found. Steps may be short or long; crossing is what goes far.
+    borrows: whether a leaf's model also knows some of the best observations outside its box. What
+        is good far away tells something of each group here. There are as many as `leaf_size` has
+        room for; fewer, the more of the kernel is smooth, and none from half of it on.
+    moves: how candidates are found. Steps may be short or long; crossing goes far.
     probes: evaluations that tell which parameters act together; None for none.
     """
 
@@ -66,10 +74,10 @@ class Additive:
         check_flag("borrows", self.borrows)
 
     def rows(self, data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> Ints:
-        """A leaf's rows and, by chance, half of the best others.
+        """The rows of a leaf, and others drawn from the best observations outside of it.
 
-        The nearest ones would do, too, but on functions that are half additive they make for climbs
-        that get caught.
+        The nearest ones would do as well on additive functions. But where only half of the function
+        is additive, climbs with the nearest get caught.
         """
         missing = int(structure.additive_lead * data.partition.leaf_size) - len(rows)
         if not self.borrows or missing <= 0 or not len(rows):
@@ -85,7 +93,7 @@ class Additive:
         asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
-        """Probes."""
+        """Probes, if more of them are needed."""
         if self.probes is None or data.model.group_limit == 1:
             return Extra(np.empty((0, data.dims)), 0, structure)
         P, count, pair = self.probes.points(
@@ -96,20 +104,20 @@ class Additive:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """The function is additive, and beside it smooth in all parameters together.
+    """The belief that beside an additive part there is one that is smooth in all parameters.
 
-    moves: how candidates are found. A smooth part is sure of short steps and shy of long ones. So
-        that a candidate of long reach is one, it has no short steps to choose from.
-    polish: a part of the batch that goes to where the best observation is; None for none.
+    moves: how candidates are found. The smooth part is sure of short steps and shy of long ones,
+        and would always choose the short. So a candidate of long reach is offered no short steps.
+    polish: a part of the batch that lies close to the best observation; None for none.
     """
 
     moves: tuple[Move, ...] = (Difference(), Step(shortest=0.3), Crossover())
     polish: Shrinking | None = field(default_factory=Shrinking)
 
     def rows(self, data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> Ints:
-        """A leaf's rows and those nearest to the best of them, up to the size of a leaf.
+        """The rows of a leaf, and those nearest to the best of them, up to the size of a leaf.
 
-        A smooth part does not care for boxes: a random one cuts through the hill that is climbed.
+        The leaf's box is random, and may cut through the hill that is climbed.
         """
         missing = data.partition.leaf_size - len(rows)
         if missing <= 0 or not len(rows):
@@ -124,7 +132,7 @@ class Mixture:
         asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
-        """Points that polish the best observation."""
+        """Points close to the best observation, if its hill is known."""
         if self.polish is None:
             return Extra(np.empty((0, data.dims)), 0, structure)
         P = self.polish.points(
@@ -142,10 +150,10 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Belief:
-    """A belief of one iteration, and the structure that it is about.
+    """The belief of one iteration, with the structure that it is about.
 
-    structure: as it is believed, with its smooth part or without.
-    learned: all that is learned.
+    structure: what the iteration's models have. In the additive belief it has no smooth part.
+    learned: all that is learned, with the smooth part.
     """
 
     strategy: Additive | Mixture
@@ -154,11 +162,11 @@ class Belief:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """How candidates are found."""
+        """The moves that the search makes."""
         return self.strategy.moves
 
     def rows(self, data: Data, rows: Ints, rng: np.random.Generator) -> Ints:
-        """Rows of the observations that the model of a leaf with these rows knows."""
+        """The observations that the model of a leaf knows; `rows` are those in the leaf."""
         return self.strategy.rows(data, rows, self.learned, rng)
 
     def extra(
@@ -167,13 +175,13 @@ class Belief:
         asked: Asked,
         rng: np.random.Generator,
     ) -> Extra:
-        """Points of a batch beside those that the search finds."""
+        """The points that the batch has beside those that the search finds."""
         return self.strategy.extra(data, self.learned, asked, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble:
-    """All beliefs: the additive one, and the mixture, or None for none."""
+    """The beliefs that iterations draw from: the additive one, and the mixture or None."""
 
     additive: Additive = field(default_factory=Additive)
     mixture: Mixture | None = field(default_factory=Mixture)
@@ -186,10 +194,12 @@ class Ensemble:
     def draw(
         self, structure: Structure, rng: np.random.Generator, *, fixed: bool = False
     ) -> Belief:
-        """The belief of one iteration: the mixture as often as the share of its smooth part."""
+        """The belief of one iteration: the mixture with a chance that is its smooth part's share.
+
+        fixed: the structure is not learned, so that probes would be of no use.
+        """
         smooth = structure.smooth
         if smooth is not None and self.mixture is not None and rng.random() < smooth.share:
             return Belief(self.mixture, structure, structure)
-        # What is not learned needs no probes.
         additive = replace(self.additive, probes=None) if fixed else self.additive
         return Belief(additive, replace(structure, smooth=None), structure)

@@ -1,4 +1,4 @@
-"""Checks of the numbers that users give: what is wrong is shown with its value and a remedy."""
+"""Checks of what users give. An error names the argument, its value, and what to give."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
-    """Refuse what is not one of the names."""
+    """Refuse what is not one of the allowed names."""
     names = list(allowed)
     if value not in names:
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""What surrounds an iteration: what it tells, its random numbers, its clock and its threads."""
+"""What an iteration has around it: its report, its random streams, its clock and its threads."""
 
 from __future__ import annotations
 
@@ -16,17 +16,27 @@ from ebo.tilegp.leaves import Map
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one `ask` did: told, not needed to go on."""
+    """What one `ask` did. It is a report: nothing of it is needed to go on.
+
+    iteration: number of the `ask`, counted from 0.
+    observations, leaves, groups: how many there were.
+    best: the best value told.
+    upper_bound: f* in the user's units, as it was given or estimated; a lower bound where values
+        are minimised.
+    upper_bound_known: whether it was given.
+    noise: variance of the noise, in parts of that of the function.
+    seconds: how long each stage took: partition, learn, search, filter.
+    """
 
     iteration: int
     observations: int
     leaves: int
     best: float
-    upper_bound: float  # in the user's units; for a minimisation a lower bound
+    upper_bound: float
     upper_bound_known: bool
     groups: int
     noise: float
-    seconds: dict[str, float]  # by stage: partition, learn, search, filter
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -34,9 +44,10 @@ class Learned:
     """What is known of the function's structure.
 
     groups: names of the parameters that act together, group by group.
-    cuts: by name, how finely the function varies along a parameter: about the number of pieces
-        that its range falls into.
-    certainty: (D, D), how often two parameters were in one group while learning; NaN for fixed.
+    cuts: by name, how finely the function varies along a parameter. It is about the number of
+        pieces into which the parameter's range falls.
+    certainty: (D, D), how often two parameters were in one group while the model learned; NaN for
+        parameters that are fixed.
     noise: variance of the noise, in parts of that of the function.
     additive: share of the function's variance that the groups account for; the rest goes to a
         smooth part of all parameters together.
@@ -51,7 +62,10 @@ class Learned:
 
 @dataclass(frozen=True)
 class Streams:
-    """The random numbers of one iteration: no stage's draws shift those of another."""
+    """The random streams of one iteration, one for each stage.
+
+    How many numbers a stage draws makes no difference to the others.
+    """
 
     partition: np.random.Generator
     learning: np.random.SeedSequence
@@ -62,21 +76,21 @@ class Streams:
 
     @classmethod
     def of(cls, seed: np.random.SeedSequence) -> Streams:
-        """Those of a seed."""
+        """The streams that a seed gives."""
         partition, learning, models, search, complete, extra = seed.spawn(6)
         rng = np.random.default_rng
         return cls(rng(partition), learning, models, search, rng(complete), rng(extra))
 
 
 class Clock:
-    """Seconds by stage."""
+    """A clock that notes how long each stage took."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def stop(self, stage: str) -> None:
-        """A stage has ended."""
+        """Note that a stage has ended."""
         now = time.perf_counter()
         self.seconds[stage] = now - self._last
         self._last = now
@@ -84,7 +98,7 @@ class Clock:
 
 @contextmanager
 def pool(workers: int) -> Iterator[Map]:
-    """A map over leaves, by threads: the core and BLAS release the interpreter's lock."""
+    """A map over leaves by so many threads. The core and BLAS release the interpreter's lock."""
     if workers == 1:
         yield map
         return

@@ -1,4 +1,4 @@
-"""What was told and what was asked: points in the user's units, values, and which are still open.
+"""Observations: the points that were told with their values, and those that were asked for.
 
 =========  ========  ========================================================================
 name       shape     meaning
@@ -19,12 +19,12 @@ from ebo.space import Space
 from ebo.standardisation import Standardisation
 from ebo.values import check_values
 
-ATTEMPTS = 10  # at points that are new
-SMALL_SPACE = 10_000  # points that can be listed
+ATTEMPTS = 10  # times that random points are drawn to find new ones
+SMALL_SPACE = 10_000  # a space of at most so many points is listed
 
 
 def sign_of(space: Space, direction: str) -> float:
-    """1 where values of points of a space are maximised, -1 where minimised; both are checked."""
+    """1 to maximise values of points of this space, -1 to minimise. Both arguments are checked."""
     if not isinstance(space, Space):
         raise TypeError(f"space is a {type(space).__name__}; give ebo.box(...) or ebo.Space")
     if direction not in ("maximize", "minimize"):
@@ -33,7 +33,7 @@ def sign_of(space: Space, direction: str) -> float:
 
 
 class Observations:
-    """A growing set of points of a space; `sign` is -1 where the values are minimised."""
+    """A growing set of points of a space. `sign` is -1 where their values are minimised."""
 
     def __init__(self, space: Space, sign: float) -> None:
         self.space, self.sign = space, sign
@@ -55,7 +55,7 @@ class Observations:
 
     @property
     def known(self) -> int:
-        """Number of distinct points told or asked for."""
+        """How many different points were told or asked for."""
         return len(self._known)
 
     @property
@@ -64,7 +64,7 @@ class Observations:
         return self._best is not None
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Take in values y (n,) of points X (n, D); all of them, or none and an error."""
+        """Take in values y (n,) of points X (n, D). After an error nothing was taken in."""
         points = self.space.check(X)
         values = check_values(y, len(points))
         keys = row_keys(points)
@@ -79,7 +79,7 @@ class Observations:
                 self._best = points[i].copy(), float(values[i])
 
     def ask(self, X: Floats) -> None:
-        """Note that values of these points are waited for."""
+        """Note that these points were asked for and have no value yet."""
         self.pending = np.concatenate([self.pending, X])
         self._known.update(row_keys(X))
 
@@ -90,7 +90,7 @@ class Observations:
         return self._best[0].copy(), self._best[1]
 
     def standardised(self) -> tuple[Floats, Floats, Standardisation]:
-        """T and u, in an order that does not depend on that of telling, and the map from y to u."""
+        """T, u and the map from y to u. The order of telling makes no difference to that of rows."""
         table = np.ascontiguousarray(np.column_stack([self.X, self.sign * self.y]) + 0.0)
         order = np.argsort(table.view(f"V{table.shape[1] * 8}").ravel(), kind="stable")
         y = table[order, -1]
@@ -104,7 +104,7 @@ class Observations:
         return self._pieces[0]
 
     def new(self, X: Floats) -> Ints:
-        """Rows of X that are neither known nor repeated."""
+        """The rows of X that were neither told nor asked for, each point once."""
         seen, rows = set(self._known), list[int]()
         for i, key in enumerate(row_keys(X)):
             if key not in seen:
@@ -113,9 +113,9 @@ class Observations:
         return np.array(rows, dtype=np.int64)
 
     def complete(self, X: Floats, n: int, rng: np.random.Generator) -> Floats:
-        """n points: those of X that are new, and random ones for those that lack.
+        """n points: those of X that are new, and random new ones for the rest.
 
-        Where no others are left to try, as on a small discrete space, points repeat.
+        If there are no new points left, as in a small discrete space, points repeat.
         """
         X = X[self.new(X)][:n]
         for _ in range(ATTEMPTS):
@@ -136,5 +136,5 @@ class Observations:
 
 
 def row_keys(X: Floats) -> list[bytes]:
-    """Each row as bytes, to find equal points by; -0.0 and 0.0 are the same."""
+    """Each row as bytes, which are equal if the points are; -0.0 and 0.0 are the same."""
     return [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]

@@ -1,8 +1,8 @@
 """Ensemble Bayesian optimisation (Alg. 1), by `ask` and `tell`.
 
-One call of `ask` is one iteration of the paper's loop up to the evaluations: partition, learning
-with synchronisation, search, filter (`Optimizer._iterate`). `tell` takes the evaluations in, in any
-order and number.
+One call of `ask` is one iteration of the paper's loop, up to the evaluations: partition, learning
+with synchronisation, search, filter (`Optimizer._iterate`). `tell` takes in values, any number of
+them and in any order.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ebo.arrays import Floats, Ints
 from ebo.batch import select
 from ebo.belief import Asked, Belief, Extra
 from ebo.checks import check_count
+from ebo.display import as_html
 from ebo.iteration import Clock, Iteration, Learned, Streams, pool
 from ebo.learning import Data, LeafModel, Learning, Structure
 from ebo.moves.base import Region
@@ -36,20 +37,24 @@ from ebo.space import Space
 from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import members
 
-# A standardised value below which models need not tell how bad a point is: a penalty of -1e12 would
-# be a cliff that a smooth kernel rings at.
+# Models see no standardised value below this one. A penalty of -1e12 would be a cliff, at which a
+# smooth kernel rings.
 HOPELESS = -5.0
-TOP = 20  # observations of a leaf at which its maximum is guessed: it is at one of the best
+TOP = 20  # best observations of a leaf: its maximum is guessed to be at one of them
 
 
 @dataclass(frozen=True)
 class State:
-    """What an iteration hands on to the next: beside the observations, all that is needed to go on.
+    """What an iteration hands on to the next one.
 
-    leaves: the boxes of a fixed partition, lower and upper bounds, each (J, F).
+    With the observations and the pending points it is all that is needed to go on.
+
+    asked: how many batches were asked for.
+    structure: what was learned; None before the first iteration.
+    leaves: the boxes of a fixed partition, lower and upper bounds, each (J, F); else None.
     """
 
-    asked: int = 0  # batches
+    asked: int = 0
     structure: Structure | None = None
     leaves: tuple[Floats, Floats] | None = None
 
@@ -57,13 +62,13 @@ class State:
 class Optimizer:
     """Proposes points of a space by `ask`, and learns from their values by `tell`.
 
-    space: from `ebo.box(lower, upper)`, or a `Space` of named parameters.
+    space: a `Space` of named parameters, or a box from `ebo.box(lower, upper)`.
     seed: one seed gives one trajectory, whatever the number of workers.
     direction: "maximize" or "minimize".
-    upper_bound: f*, a value that the function cannot exceed, if known (`lower_bound` where it is
-        minimised); else it is estimated.
-    settings: how it works; `Settings()` or `Settings.paper()`.
-    workers: threads that work on leaves; None for as many as there are cores.
+    upper_bound: f*, a value that the function cannot exceed, if one is known; else it is estimated.
+    lower_bound: the same where the function is minimised: a value that it cannot go below.
+    settings: how it works: `Settings()`, which is the default, or `Settings.paper()`.
+    workers: number of threads that work on leaves; None for as many as there are cores.
     """
 
     def __init__(
@@ -99,6 +104,20 @@ class Optimizer:
             f"{open_points} pending{best}>"
         )
 
+    def _repr_html_(self) -> str:
+        known = self._data.any_value
+        facts = {
+            "parameters": self.space.dims,
+            "direction": self.direction,
+            "told": len(self._data.y),
+            "pending": len(self._data.pending),
+            "best value": self._data.best()[1] if known else "none yet",
+        }
+        if known:
+            x = self._data.best()[0]
+            facts["best point"] = self.space.to_dicts(x[None, :])[0] if self.space.named else x
+        return as_html("Optimizer", facts)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
@@ -112,33 +131,34 @@ class Optimizer:
 
     @property
     def y(self) -> Floats:
-        """Their values, (n,); NaN where failed."""
+        """The values of the points told, (n,); NaN where the evaluation failed."""
         return self._data.y.copy()
 
     @property
     def any_value(self) -> bool:
-        """Whether any evaluation told has succeeded."""
+        """Whether a value was told that is not NaN."""
         return self._data.any_value
 
     @property
     def pending(self) -> Floats:
-        """The points asked for and not told yet."""
+        """The points (Q, D) that were asked for and not told yet."""
         return self._data.pending.copy()
 
     @property
     def state(self) -> State:
-        """What is needed to go on later, beside the points told and pending."""
+        """What is needed to go on later, beside the points told and the pending ones."""
         return self._state
 
     @property
     def leaves(self) -> list[Leaf]:
-        """The partition that the last `ask` made of the unit cube; none before any value."""
+        """The leaves of the last `ask`, in the unit cube; none before any value is told."""
         return list(self._leaves)
 
     def restore(self, state: State, pending: ArrayLike | None = None) -> None:
-        """Go on from a state of earlier, and points that were pending then; tell the rest first.
+        """Go on from an earlier state, and from the points (Q, D) that were pending then.
 
-        The points told may come in any order: what is asked next is what would have been.
+        Tell what was told by then first, in any order. Then the next `ask` gives the points that
+        it would have given.
         """
         with self._lock:
             if pending is not None:
@@ -146,7 +166,10 @@ class Optimizer:
             self._state = state
 
     def tell(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Take in values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
+        """Take in values y (n,) of points X (n, D). NaN is an evaluation that failed.
+
+        The points need not have been asked for.
+        """
         with self._lock:
             self._data.tell(X, y)
 
@@ -155,7 +178,7 @@ class Optimizer:
         return self._data.best()
 
     def structure(self) -> Learned:
-        """The groups and cuts learned, and how sure they are."""
+        """What was learned: which parameters act together, and how finely each one acts."""
         structure = self._state.structure
         if structure is None:
             raise RuntimeError("nothing is learned yet; tell some values and ask once")
@@ -171,7 +194,10 @@ class Optimizer:
         )
 
     def ask(self, n: int) -> Floats:
-        """n points (n, D) to evaluate next, in the user's units; before any value, Sobol points."""
+        """n points (n, D) to evaluate next, in the user's units.
+
+        Before any value is told they are those of a Sobol sequence.
+        """
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
         with self._lock:

@@ -1,14 +1,14 @@
 """Random partition of the unit cube by a Mondrian process (Section 3.1, Alg. 3).
 
 Leaves are cut, one at a time, until there are N_p of them or none holds more than S points. So
-`leaf_size` S is a cap on the points of a leaf, which holds unless `max_leaves` N_p is reached
-first; there is no minimum: a cut may leave any number of points, even none, on one side.
+`leaf_size` S is the most points that a leaf has, unless `max_leaves` N_p is reached first. There is
+no least number: a cut may leave any number of points on one side, even none.
 
 =============  ============  ===================================================================
 name           shape         meaning
 =============  ============  ===================================================================
 T              (n, D)        points in the unit cube
-`max_leaves`   N_p           most leaves
+`max_leaves`   N_p           the most leaves
 `leaf_size`    S             a leaf with at most so many points is not cut
 `overlap`      ε             a leaf also sees the points within ε of its box
 =============  ============  ===================================================================
@@ -44,12 +44,13 @@ Boxes = tuple[Floats, Floats]  # lower and upper bounds, each (J, D)
 class Partition:
     """How the space is cut into leaves (Alg. 3).
 
-    max_leaves: N_p, most leaves.
-    leaf_size: S; a leaf with at most so many observations is not cut. A cap, not a minimum. Large
-        leaves know more; the cost of a leaf's model is the cube of its observations.
-    overlap: ε; a leaf also sees the observations within ε of its box (a part of the range).
-    fixed: draw one partition and keep it (the paper's baseline PBO), or a new one each iteration.
-    grows: for batches of more than `leaf_size / 2`, leaves hold two batches, but at most twice
+    max_leaves: N_p, the most leaves.
+    leaf_size: S, the most observations of a leaf: one with more is cut. A large leaf knows more;
+        the time that its model takes grows with the cube of the observations.
+    overlap: ε. A leaf also sees the observations within ε of its box; 1 is the whole range.
+    fixed: whether one partition is drawn and kept (the paper's baseline PBO), or a new one is drawn
+        in each iteration.
+    grows: whether leaves are larger for large batches: they hold two batches, but at most twice
         `leaf_size`. A model that knows no more than the last batch forgets the one before.
     """
 
@@ -67,12 +68,12 @@ class Partition:
         check_flag("grows", self.grows)
 
     def for_batch(self, n: int) -> Partition:
-        """The partition for a batch of n."""
+        """The partition for a batch of n: larger leaves for large batches, if it `grows`."""
         size = self.leaf_size
         return replace(self, leaf_size=min(max(size, 2 * n), 2 * size)) if self.grows else self
 
     def draw(self, T: Floats, kept: Boxes | None, rng: np.random.Generator) -> list[Leaf]:
-        """A new random partition of the unit cube, or the one that was kept."""
+        """A new random partition of the points T, or the boxes that were kept, filled anew."""
         if kept is not None:
             return refill(*kept, T, overlap=self.overlap)
         return mondrian(
@@ -84,7 +85,7 @@ class Partition:
         )
 
     def keep(self, leaves: Sequence[Leaf]) -> Boxes | None:
-        """The boxes of a partition that is to be used again."""
+        """The boxes of the leaves, if the next iteration is to use them again; else None."""
         if not self.fixed:
             return None
         return np.array([leaf.lower for leaf in leaves]), np.array([leaf.upper for leaf in leaves])
@@ -117,7 +118,7 @@ def mondrian(
 
 
 def refill(lower: Floats, upper: Floats, T: Floats, *, overlap: float = 0.0) -> list[Leaf]:
-    """Given boxes, lower and upper (J, D), with their rows of T: a fixed partition, as in PBO."""
+    """The leaves of given boxes, lower and upper (J, D), each with the rows of T that it sees."""
     leaves = []
     for low, high in zip(lower, upper, strict=True):
         rows = np.arange(len(T))

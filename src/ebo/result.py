@@ -15,13 +15,13 @@ from ebo.optimizer import Optimizer
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """All that was evaluated, and the best of it.
+    """What an optimisation found: the best point, and all that was evaluated.
 
     best_x: the best point: an array (D,) on a box, a dict on a space of named parameters.
     best_value: its value.
-    X, y: all points, (n, D) in the user's units, and their values; NaN where failed.
+    X, y: all points, (n, D) in the user's units, and their values (n,); NaN where failed.
     history: what every iteration did.
-    optimizer: to go on from here by `ask` and `tell`.
+    optimizer: the optimizer, to go on from here by `ask` and `tell`.
     """
 
     best_x: Any
@@ -51,7 +51,7 @@ class Result:
 
 
 def make_result(optimizer: Optimizer) -> Result:
-    """All that an optimizer was told, and the best of it."""
+    """The result of all that an optimizer was told."""
     best_x: Any
     best_x, best_value = (
         optimizer.best() if optimizer.any_value else (np.full(optimizer.space.dims, np.nan), np.nan)

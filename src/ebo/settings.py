@@ -1,4 +1,4 @@
-"""How the optimiser works: the strategies it is made of, and their numbers."""
+"""Settings: the strategies that the optimiser is made of, with their numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ebo.moves import Climbing, Crossover, Difference, Printed, Probes, Shrinkin
 from ebo.moves.base import Move
 from ebo.partition import Partition
 
-# What a setting may be, where that is a strategy: by the name of the setting, then of the strategy.
+# The strategies by their names, for each setting that is one. A study's file has only these names.
+# What is added here can be stored: STRATEGIES["moves"]["mirror"] = Mirror.
 STRATEGIES: dict[str, dict[str, type]] = {
     "partition": {"mondrian": Partition},
     "model": {"tilegp": Model},
@@ -38,8 +39,8 @@ OPTIONAL = ("mixture", "probes", "polish")  # may be None
 class Settings:
     """The default preset; `Settings.paper()` is Alg. 1 as printed.
 
-    A setting is a number, a name, or a strategy with settings of its own. Most users need none of
-    them. `Settings().changed(leaf_size=800)` changes one of them, wherever it is.
+    A setting is a number, a name, or a strategy with settings of its own. Most users need to change
+    none of them. `Settings().changed(leaf_size=800)` changes one by its name, wherever it is.
 
     partition: how the space is cut into leaves (`Partition`: leaf_size, max_leaves, ...).
     model: the Gaussian process of a leaf (`Model`: kernel, group_limit, noise, ...).
@@ -47,7 +48,7 @@ class Settings:
     ensemble: the beliefs that iterations draw from (`Ensemble`: additive, mixture).
     acquisition: what a point is worth: "ei", "ucb", "pi", "eta", "mes", "mes-gumbel", or a name
         that was given to `ebo.acquisition.register`.
-    deviations: c of the upper confidence bound μ + c σ. More explore further.
+    deviations: c of the upper confidence bound μ + c σ. A larger c explores further.
     search: how candidates are found in a leaf: `Climbing`, or `Printed` as in the appendix.
     budget: how many candidates there are, and which leaves propose them (`Budget`).
     """
@@ -65,9 +66,9 @@ class Settings:
     def paper(cls) -> Settings:
         """Alg. 1 as printed: per-leaf Gibbs on tile coding, η, the appendix's heuristics.
 
-        Numbers are those of the rover experiment. All layers of a parameter have one number of
-        cuts, as Section 3.4 speaks of them; `per_layer=True` is Section 3.2 to the letter and about
-        `layers` times dearer.
+        The numbers are those of the rover experiment. All layers of a parameter share one number
+        of cuts, as in Section 3.4. `Settings.paper().changed(per_layer=True)` has one for each, as
+        in Section 3.2, and takes about `layers` times as long.
         """
         return cls(
             partition=Partition(max_leaves=1000, leaf_size=100, grows=False),
@@ -87,11 +88,12 @@ class Settings:
         check_number("deviations", self.deviations, 0.0, 1e6)
 
     def changed(self, changes: Mapping[str, Any] | None = None, **more: Any) -> Settings:
-        """The same with some settings changed, by name.
+        """These settings with some of them changed, by name.
 
-        A name is enough where it is the only one: `changed(leaf_size=800)`. Else the strategy comes
-        before it: `changed({"crossover.share": 0.1})`. A strategy may be given by its own name; it
-        then has its default numbers: `changed(search="printed")`.
+        The name of a setting is enough where no other has the same: `changed(leaf_size=800)`.
+        Otherwise put the name of its strategy before it: `changed({"crossover.share": 0.1})`. A
+        strategy may be given by its name; then it has its default numbers:
+        `changed(search="printed")`.
         """
         settings = self
         for name, value in {**(changes or {}), **more}.items():
@@ -99,16 +101,16 @@ class Settings:
         return settings
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings as plain data, strategies with their `kind`; `from_dict` reads it."""
+        """All settings as data for JSON, which `from_dict` reads. Strategies have a `kind`."""
         return {name: _plain(name, value) for name, value in _items(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Settings:
-        """The settings of which `as_dict` made plain data; what is left out is the default."""
+        """Settings from what `as_dict` gave. What is left out has its default."""
         return cls(**{name: _built(name, value) for name, value in data.items()})
 
     def flat(self) -> dict[str, Any]:
-        """All numbers and names by their path, as "partition.leaf_size"."""
+        """All numbers and names by their path, such as "partition.leaf_size"."""
         return dict(_leaves(self, ""))
 
     def _find(self, name: str) -> tuple[str, ...]:
@@ -215,7 +217,13 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain("moves", move) for move in value]
     if not is_dataclass(value):
         return list(value) if isinstance(value, tuple) else value
-    told = {"kind": _kind(name, value)} if len(STRATEGIES[name]) > 1 else {}
+    kind = _kind(name, value)
+    if kind not in STRATEGIES[name]:  # nobody could read it again
+        raise ValueError(
+            f"{value!r} has no name to be stored by; give it one: "
+            f'STRATEGIES["{name}"]["{kind}"] = {type(value).__name__}'
+        )
+    told = {"kind": kind} if len(STRATEGIES[name]) > 1 else {}
     return {**told, **{inner: _plain(inner, item) for inner, item in _items(value)}}
 
 

@@ -3,10 +3,11 @@
     u = (y - median) / scale,   scale = interquartile range / 1.349
 
 so that u is standard normal where y is normal, and a few wild values change nothing. Tails are
-drawn in: what lies beyond LOW below or HIGH above counts only by its logarithm. The map is rising
-and smooth, so that an upper bound of y is one of u as well. Low values are drawn in sooner: that a
-point is hopeless is known after three deviations, but the best points are what all is about. Where
-half of the values are equal, the scale is the median distance of the others from them.
+drawn in: what is further out than LOW below or HIGH above counts by its logarithm only. Low values
+are drawn in sooner than high ones: three deviations below the median a point is hopeless, and no
+more need be known of it, whereas the best points are what the search is for. The map rises and is
+smooth, so that an upper bound of y is an upper bound of u. Where half of the values are equal, the
+scale is the median distance of the others from them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Standardisation:
 
     @classmethod
     def fit(cls, y: Floats) -> Standardisation:
-        """Fit to the values that are finite; with none, or all equal, the scale is one."""
+        """Fit to the finite values. If there are none, or if all are equal, the scale is one."""
         known = y[np.isfinite(y)]
         if len(known) == 0:
             return cls(0.0, 1.0 / UNIT)
@@ -49,7 +50,7 @@ class Standardisation:
         return cls(float(centre), float(scale) or 1.0 / UNIT)
 
     def to_standard(self, y: ArrayLike) -> Floats:
-        """u of y; a failed evaluation (NaN) is as bad as the lowest tenth of the others."""
+        """u of the values y. A failed evaluation (NaN) has the 10 % quantile of the others."""
         values = np.asarray(y, dtype=np.float64)
         with np.errstate(over="ignore"):
             u = (values / UNIT - self.centre) / self.scale
@@ -62,7 +63,7 @@ class Standardisation:
         return u
 
     def from_standard(self, u: ArrayLike) -> Floats:
-        """The inverse map; what would be beyond the largest float is that."""
+        """The inverse map. What would be beyond the largest float is the largest float."""
         v = np.asarray(u, dtype=np.float64)
         with np.errstate(over="ignore"):
             v = np.where(v > HIGH, HIGH + np.expm1(np.maximum(v - HIGH, 0.0)), v)

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Bools, Floats, Ints
+from ebo.display import as_html
 from ebo.space.columns import as_slice, blocks, scales
 from ebo.space.parameters import (
     LARGEST_LOG_WHOLE,
@@ -46,6 +47,7 @@ from ebo.space.parameters import (
 
 __all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
 
+MOST_SHOWN = 20  # parameters in a notebook's table: more would fill the page
 SLACK = 1e-9  # so much of its range may a float be outside, by rounding: it is clipped
 
 
@@ -92,6 +94,13 @@ class Space:
     def __repr__(self) -> str:
         inner = listed([f"{n!r}: {p}" for n, p in self.parameters.items()], show=str)
         return f"Space({{{inner}}})" if self.named else f"<box of {self.dims}: {{{inner}}}>"
+
+    def _repr_html_(self) -> str:
+        shown = dict(list(self.parameters.items())[:MOST_SHOWN])
+        more = self.dims - len(shown)
+        rest = {"...": f"{more} more"} if more else {}
+        kind = "Space" if self.named else "box"
+        return as_html(f"{kind} of {_counted(self.dims, 'parameter')}", {**shown, **rest})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (dict(self.parameters), self.named)
@@ -247,6 +256,10 @@ def box(lower: ArrayLike, upper: ArrayLike, names: Sequence[str] | None = None) 
         except ValueError as error:
             raise ValueError(f"dimension {d}, {name!r}: {error}") from None
     return _rebuilt(parameters, named=False)
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
 
 
 def _rebuilt(parameters: Mapping[str, Parameter], named: bool) -> Space:
