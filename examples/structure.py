@@ -15,10 +15,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from ebo.bench.additive import random_groups, sample_values
+from ebo.bench.additive import sample_values
 from ebo.learning.sync import adjusted_rand_index, co_membership, combine_groups
+from ebo.problems.additive import random_groups
 from ebo.tilegp.box import Box
-from ebo.tilegp.gibbs import Prior, ChainState, sample
+from ebo.tilegp.gibbs import ChainState, Prior, sample
 from ebo.tilegp.kernel import Laplace, members
 
 DIMS, POINTS, SWEEPS = 12, 600, 30

@@ -39,6 +39,7 @@ from ebo.tilegp.leaves import Map
 # A standardised value below which models need not tell how bad a point is: a penalty of -1e12 would
 # be a cliff that a smooth kernel rings at.
 HOPELESS = -5.0
+MOST_POINTS = 10**6  # of a batch: more would not fit into memory
 TOP = 20  # observations of a leaf at which its maximum is guessed: it is at one of the best
 
 
@@ -190,8 +191,11 @@ class Optimizer:
 
     def ask(self, n: int) -> Floats:
         """n points (n, D) to evaluate next, in the user's units; before any value, Sobol points."""
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
+        if isinstance(n, bool) or not isinstance(n, Integral) or not 1 <= n <= MOST_POINTS:
+            raise ValueError(
+                f"asked for {n!r} points; ask for a whole number of at least 1, at most "
+                f"{MOST_POINTS}"
+            )
         stream = np.random.SeedSequence(self.seed, spawn_key=(self._state.asked,))
         if self.space.free.any() and self._data.any_value:
             X = self._iterate(int(n), stream)

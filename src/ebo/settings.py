@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ebo.acquisition import ACQUISITIONS
 from ebo.batch.budget import Budget
@@ -33,6 +35,20 @@ STRATEGIES: dict[str, dict[str, type]] = {
     "budget": {"budget": Budget},
 }
 OPTIONAL = ("mixture", "probes", "polish")  # may be None
+
+Path = tuple[str, ...]
+
+
+class UnknownSettingError(ValueError):
+    """There is no setting of a name; `known` has those that there are."""
+
+    def __init__(self, name: str, known: Collection[str], where: str = "") -> None:
+        near = difflib.get_close_matches(name, known, n=1)
+        names = ", ".join(sorted({other.rpartition(".")[2] for other in known}))
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {names}"
+        place = f" in {where!r}" if where else ""
+        super().__init__(f"there is no setting {name!r}{place}; {hint}")
+        self.name, self.known = name, known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +108,35 @@ class Settings:
 
         A name is enough where it is the only one: `changed(leaf_size=800)`. Else the strategy comes
         before it: `changed({"crossover.share": 0.1})`. A strategy may be given by its own name; it
-        then has its default numbers: `changed(search="printed")`.
+        then has its default numbers, and those that are given: `changed(search="printed", tries=9)`
+        in either order.
         """
-        settings = self
-        for name, value in {**(changes or {}), **more}.items():
-            settings = _set(settings, settings._find(name), value)
-        return settings
+        if changes is not None and not isinstance(changes, Mapping):
+            raise TypeError(f"changes are {changes!r}; give values by name, such as leaf_size=800")
+        values = {**(changes or {}), **more}
+        settings, names = self, dict[Path, str]()
+
+        def find(name: str) -> Path:
+            path = settings._find(name)
+            if path in names:
+                raise ValueError(f"{names[path]!r} and {name!r} are one setting; give it once")
+            names[path] = name
+            return path
+
+        # Strategies first, each before those that it is made of.
+        for owner in STRATEGIES:
+            for name in [name for name in values if _last(name) == owner]:
+                settings = _with(
+                    settings, {find(name): (name, _strategy(owner, name, values[name]))}
+                )
+        # Numbers together: some of them are only allowed with others.
+        numbers = {
+            find(name): (name, tuple(value) if isinstance(value, list) else value)
+            for name, value in values.items()
+            if _last(name) not in STRATEGIES
+        }
+        changed: Settings = _with(settings, numbers)
+        return changed
 
     def as_dict(self) -> dict[str, Any]:
         """All settings as plain data, strategies with their `kind`; `from_dict` reads it."""
@@ -106,13 +145,13 @@ class Settings:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Settings:
         """The settings of which `as_dict` made plain data; what is left out is the default."""
-        return cls(**{name: _built(name, value) for name, value in data.items()})
+        return cls(**_arguments(cls, "", data))
 
     def flat(self) -> dict[str, Any]:
         """All numbers and names by their path, as "partition.leaf_size"."""
         return dict(_leaves(self, ""))
 
-    def _find(self, name: str) -> tuple[str, ...]:
+    def _find(self, name: str) -> Path:
         """The path of a setting from the end of it; an unknown one shows what is near."""
         paths = _paths(self)
         found = [path for path in paths if path[-len(name.split(".")) :] == tuple(name.split("."))]
@@ -121,10 +160,14 @@ class Settings:
         if found:
             choices = " or ".join(repr(".".join(path[-2:])) for path in found)
             raise ValueError(f"there is more than one setting {name!r}; give {choices}")
-        known = sorted({path[-1] for path in paths})
-        near = difflib.get_close_matches(name.split(".")[-1], known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise ValueError(f"there is no setting {name!r}; {hint}")
+        owners = _owners(name)
+        if owners:
+            raise ValueError(
+                f"there is no setting {name!r} here; it comes with {' or '.join(owners)}, which "
+                f"has to be chosen first"
+            )
+        # By themselves and with all that is before them: what was meant may be either.
+        raise UnknownSettingError(name, {".".join(p[i:]) for p in paths for i in range(len(p))})
 
 
 def _items(strategy: Any) -> Iterator[tuple[str, Any]]:
@@ -144,14 +187,25 @@ def _check(strategy: Any) -> None:
             _check(value)
 
 
-def _paths(strategy: Any) -> list[tuple[str, ...]]:
+def _paths(strategy: Any) -> list[Path]:
     """All settings below a strategy, other strategies among them."""
-    paths: list[tuple[str, ...]] = []
+    paths: list[Path] = []
     for name, value in _items(strategy):
         paths.append((name,))
         if is_dataclass(value):
             paths += [(name, *path) for path in _paths(value)]
     return paths
+
+
+def _owners(name: str) -> list[str]:
+    """The strategies that have a setting of this name, as `changed` takes them."""
+    *before, last = name.split(".")
+    return [
+        f"{owner}={kind!r}"
+        for owner, kinds in STRATEGIES.items()
+        for kind, strategy in kinds.items()
+        if last in {f.name for f in fields(strategy)} and (not before or before[-1] == owner)
+    ]
 
 
 def _leaves(strategy: Any, before: str) -> Iterator[tuple[str, Any]]:
@@ -162,30 +216,69 @@ def _leaves(strategy: Any, before: str) -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", value
 
 
-def _set(strategy: Any, path: tuple[str, ...], value: Any) -> Any:
-    """The strategy with the setting at a path replaced."""
-    name, *rest = path
-    if rest:
-        value = _set(getattr(strategy, name), tuple(rest), value)
-    elif name in STRATEGIES and isinstance(value, str):
-        check_choice(name, value, STRATEGIES[name])
-        value = STRATEGIES[name][value]()
-    return replace(strategy, **{name: tuple(value) if isinstance(value, list) else value})
+def _last(name: object) -> str:
+    """What a name with dots ends with."""
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no name of a setting; give a string")
+    return name.rpartition(".")[2]
+
+
+def _strategy(owner: str, name: str, value: Any) -> Any:
+    """A strategy as it is, or by its own name."""
+    if not isinstance(value, str):
+        return value
+    check_choice(name, value, STRATEGIES[owner])
+    return STRATEGIES[owner][value]()
+
+
+def _with(strategy: Any, values: Mapping[Path, tuple[str, Any]]) -> Any:
+    """The strategy with the settings at some paths replaced; each has the name it was given by."""
+    new = {path[0]: value for path, (_, value) in values.items() if len(path) == 1}
+    for name in dict.fromkeys(path[0] for path in values if len(path) > 1):
+        inner = {path[1:]: value for path, value in values.items() if path[0] == name}
+        new[name] = _with(getattr(strategy, name), inner)
+    try:
+        return replace(strategy, **new)
+    except (TypeError, ValueError) as error:  # told by the name that was given
+        own, _, rest = str(error).partition(" ")
+        if (own,) not in values:
+            raise
+        raise type(error)(f"{values[own,][0]} {rest}") from None
 
 
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
     if not is_dataclass(value):
-        return list(value) if isinstance(value, tuple) else value
+        return [_plain(name, item) for item in value] if isinstance(value, tuple) else value
     kinds = [kind for kind, built in STRATEGIES[name].items() if type(value) is built]
+    if not kinds:
+        raise ValueError(
+            f"{name} is {value!r}, which has no name to be stored by; give it one in "
+            f"ebo.settings.STRATEGIES[{name!r}]"
+        )
     told = {"kind": kinds[0]} if len(STRATEGIES[name]) > 1 else {}
     return {**told, **{inner: _plain(inner, item) for inner, item in _items(value)}}
 
 
-def _built(name: str, data: Any) -> Any:
-    if not isinstance(data, Mapping):
+def _built(name: str, where: str, data: Any) -> Any:
+    """A setting out of plain data; a strategy, where it has to be one, out of a table."""
+    if name not in STRATEGIES or not isinstance(data, Mapping):
         return tuple(data) if isinstance(data, list) else data
-    values = {inner: _built(inner, item) for inner, item in data.items() if inner != "kind"}
     kinds = STRATEGIES[name]
     kind = data.get("kind", next(iter(kinds)))
-    check_choice(f"{name}.kind", kind, kinds)
-    return kinds[kind](**values)
+    check_choice(f"{where}.kind", kind, kinds)
+    values = {inner: item for inner, item in data.items() if inner != "kind"}
+    return kinds[kind](**_arguments(kinds[kind], where, values))
+
+
+def _arguments(strategy: type, where: str, data: Any) -> dict[str, Any]:
+    """The settings of a strategy out of a table of plain data."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"settings are {data!r}; give a table of them by name")
+    known = {f.name for f in fields(strategy)}
+    for name in data:
+        if name not in known:
+            raise UnknownSettingError(str(name), known, where)
+    before = f"{where}." if where else ""
+    return {name: _built(name, f"{before}{name}", value) for name, value in data.items()}

@@ -10,16 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ebo.arrays import Floats, Ints
-from ebo.tilegp.gibbs import canonical
 from ebo.tilegp.kernel import Laplace, members
-
-
-def random_groups(dims: int, most: int, rng: np.random.Generator) -> Ints:
-    """Groups of 1 to `most` dimensions, their sizes uniform, their members random."""
-    sizes: list[int] = []
-    while sum(sizes) < dims:
-        sizes.append(min(int(rng.integers(1, most + 1)), dims - sum(sizes)))
-    return canonical(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)))
 
 
 def sample_values(

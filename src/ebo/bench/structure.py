@@ -26,11 +26,12 @@ from typing import Any
 import numpy as np
 
 from ebo.arrays import Floats, Ints
-from ebo.bench.additive import random_groups, sample_values
+from ebo.bench.additive import sample_values
 from ebo.bench.gibbs import timed
 from ebo.learning.sync import adjusted_rand_index, co_membership, combine_groups, rand_index
 from ebo.moves.probes import draw_probes, new_pair
 from ebo.partition import mondrian
+from ebo.problems.additive import random_groups
 from ebo.tilegp.box import Box
 from ebo.tilegp.gibbs import ChainState, Info, Prior, begin, build, sample
 from ebo.tilegp.kernel import Laplace

@@ -20,6 +20,7 @@ from ebo.moves.starts import Starts, best_of_regions
 from ebo.moves.step import Step
 from ebo.tilegp.posterior import Walk
 
+MOST = 10**6  # tries, and passes: a search of more would not come to an end
 PIECE = 50  # candidates of a leaf that know of each other: more would hold up the other threads
 
 
@@ -41,8 +42,8 @@ class Climbing:
     difference: Difference = field(default_factory=Difference)
 
     def __post_init__(self) -> None:
-        check_count("tries", self.tries, 1)
-        check_count("passes", self.passes, 1)
+        check_count("tries", self.tries, 1, most=MOST)
+        check_count("passes", self.passes, 1, most=MOST)
 
     def pieces(self, count: int) -> list[int]:
         """Equal numbers of candidates that are searched side by side."""
@@ -51,7 +52,7 @@ class Climbing:
 
     def with_time(self, few: bool) -> Climbing:
         """With twice the passes where there are few observations."""
-        return replace(self, passes=2 * self.passes) if few else self
+        return replace(self, passes=min(2 * self.passes, MOST)) if few else self
 
     def propose(
         self, region: Region, count: int, pending: Floats, rng: np.random.Generator

@@ -31,8 +31,8 @@ from scipy.linalg import cholesky, solve_triangular
 from threadpoolctl import threadpool_limits
 
 from ebo.arrays import Floats, Ints
-from ebo.bench.additive import random_groups
 from ebo.problems.base import Problem
+from ebo.tilegp.gibbs import canonical
 from ebo.tilegp.kernel import members
 
 LENGTH_SCALE = 0.1
@@ -195,3 +195,11 @@ def similarity(X: Floats, X2: Floats) -> Floats:
         rows *= -1.0 / LENGTH_SCALE
         np.exp(rows, out=rows)
     return result
+
+
+def random_groups(dims: int, most: int, rng: np.random.Generator) -> Ints:
+    """Groups of 1 to `most` dimensions, their sizes uniform, their members random."""
+    sizes: list[int] = []
+    while sum(sizes) < dims:
+        sizes.append(min(int(rng.integers(1, most + 1)), dims - sum(sizes)))
+    return canonical(rng.permutation(np.repeat(np.arange(len(sizes)), sizes)))

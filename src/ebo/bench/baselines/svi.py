@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 from ebo.acquisition import ACQUISITIONS, Goal, gumbel_maxima
 from ebo.arrays import Floats, Ints
 from ebo.batch import select
-from ebo.bench.additive import random_groups
 from ebo.bench.baselines.base import Baseline
 from ebo.bench.baselines.imported import library, quiet
 from ebo.checks import check_count
@@ -35,6 +34,7 @@ from ebo.learning import LeafModel
 from ebo.moves.base import Region
 from ebo.moves.search import search
 from ebo.partition import Leaf
+from ebo.problems.additive import random_groups
 from ebo.settings import Settings
 from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import Laplace, check_groups, members
