@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 import ebo
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space, box
+from ebo.study.describe import FLAT_DEFAULTS
 from ebo.study.storage.sqlite import LockedStudyError, StudyError
 from ebo.study.study import AllFailedError, Study
 
-SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)
+SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60, tries=10)
 SPACE = Space(
     rate=Float(1e-3, 1.0, log=True),
     depth=Int(1, 5),
@@ -88,11 +89,11 @@ def test_a_study_from_before_there_were_probes_goes_on_without(tmp_path: Path) -
     new(tmp_path, settings=Settings()).close()
     with closing(sqlite3.connect(tmp_path / "s.ebo")) as db:
         meta = json.loads(db.execute("SELECT json FROM meta").fetchone()[0])
-        assert meta["settings"].pop("probes") == Settings().probes
+        meta["settings"] = {k: v for k, v in FLAT_DEFAULTS.items() if k != "probes"}
         db.execute("UPDATE meta SET json = ?", (json.dumps(meta),))
         db.commit()
     with Study.open(tmp_path / "s.ebo") as study:
-        assert study.settings == Settings(probes=0.0)
+        assert study.settings == Settings().changed(probes=None)
 
 
 def test_what_is_wrong_is_said_before_there_is_a_file(tmp_path: Path) -> None:
@@ -633,10 +634,8 @@ def test_a_study_that_cannot_be_opened_is_not_kept_locked(tmp_path: Path) -> Non
 
 SETTINGS = {
     "default": SMALL,
-    "paper": Settings.paper(leaf_size=8, layers=10, sweeps=1, block_samples=20),
-    "fixed": Settings(
-        leaf_size=8, block_size=20, learn_from=60, block_samples=10, fixed_partition=True
-    ),
+    "paper": Settings.paper().changed(leaf_size=8, layers=10, sweeps=1, tries=20),
+    "fixed": Settings().changed(leaf_size=8, block_size=20, learn_from=60, tries=10, fixed=True),
 }
 
 

@@ -92,11 +92,13 @@ def _target_and_options(name: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(
             f"{name!r} changes settings, and {method!r} has none; give it without, or one of {able}"
         )
-    values = {}
+    values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise ValueError(f"{change!r} in {name!r} is no change; give setting=value after a +")
+        if key in values:
+            raise ValueError(f"{name!r} changes {key!r} twice; give it once")
         values[key] = _literal(value)
     settings: Settings = given["settings"]
     try:
