@@ -18,7 +18,7 @@ import pytest
 import ebo
 from ebo.acquisition import ACQUISITIONS
 from ebo.bench.experiments.base import Experiment, perform
-from ebo.settings import STRATEGIES
+from ebo.strategies import STRATEGIES
 from ebo.tilegp.families import FAMILIES
 
 ROOT = Path(__file__).parent.parent

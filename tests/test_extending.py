@@ -18,7 +18,7 @@ from ebo.acquisition import ACQUISITIONS, Aim, Goal, Worth, register
 from ebo.arrays import Floats
 from ebo.checks import check_count
 from ebo.moves import Crossover, Move, Region, Step
-from ebo.settings import STRATEGIES
+from ebo.strategies import STRATEGIES
 from ebo.tilegp.families import FAMILIES, Family
 from ebo.tilegp.features import TileCoding
 from ebo.tilegp.kernel import Laplace, Limit

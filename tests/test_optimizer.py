@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -12,15 +13,27 @@ import ebo
 from ebo import Categorical, Float, Int, Optimizer, Settings, Space, box
 from ebo.acquisition import ACQUISITIONS
 from ebo.arrays import Floats
-from ebo.optimizer import PIECE, _pieces
-from ebo.search import Candidates, Local, propose
-from ebo.settings import KERNELS
+from ebo.learning import PerLeaf
+from ebo.moves import Climbing
+from ebo.moves.base import Region
+from ebo.moves.climbing import PIECE
+from ebo.moves.search import Candidates, search
+from ebo.optimizer import MOST_POINTS
+from ebo.tilegp.families import FAMILIES
 
 loose: Any = ebo  # for what a type checker would not let pass
-FAST: dict[str, Any] = {"leaf_size": 20, "block_samples": 40}
-SMALL = Settings(**FAST, block_size=20, learn_from=60, layers=8)
-PAPER = Settings.paper(**FAST, layers=8, sweeps=2)
-PBO = Settings(**FAST, block_size=20, learn_from=60, fixed_partition=True)
+FAST: dict[str, Any] = {"leaf_size": 20, "tries": 40}
+SMALL = Settings().changed(FAST, block_size=20, learn_from=60, layers=8)
+PAPER = Settings.paper().changed(FAST, layers=8, sweeps=2)
+PBO = Settings().changed(FAST, block_size=20, learn_from=60, fixed=True)
+# Every leaf learns by itself, and all else is as in the default preset.
+BY_LEAF: dict[str, Any] = {
+    "learning": PerLeaf(sweeps=1),
+    "borrows": False,
+    "mixture": None,
+    "probes": None,
+    "grows": False,
+}
 SQUARE = box([0, 0], [1, 1])
 MIXED = Space(
     rate=Float(1e-6, 1.0, log=True),
@@ -171,19 +184,16 @@ def test_all_parameters_fixed(settings: Settings) -> None:
 # Every setting.
 
 CHOICES = {
-    **{f"{k}, pooled": Settings(**SMALL.as_dict() | {"kernel": k}) for k in KERNELS},
-    **{
-        f"{k}, leaves": Settings(**SMALL.as_dict() | {"kernel": k, "pooled": False})
-        for k in KERNELS
-    },
-    **{f"{k}, paper": Settings(**PAPER.as_dict() | {"kernel": k}) for k in KERNELS},
-    **{a: Settings(**SMALL.as_dict() | {"acquisition": a}) for a in ACQUISITIONS},
-    **{f"{a}, paper": Settings(**PAPER.as_dict() | {"acquisition": a}) for a in ACQUISITIONS},
+    **{f"{k}, pooled": SMALL.changed(kernel=k) for k in FAMILIES},
+    **{f"{k}, leaves": SMALL.changed(BY_LEAF, kernel=k) for k in FAMILIES},
+    **{f"{k}, paper": PAPER.changed(kernel=k) for k in FAMILIES},
+    **{a: SMALL.changed(acquisition=a) for a in ACQUISITIONS},
+    **{f"{a}, paper": PAPER.changed(acquisition=a) for a in ACQUISITIONS},
 }
 CHANGES: dict[str, dict[str, Any]] = {
-    "fixed partition": {"fixed_partition": True},
+    "fixed partition": {"fixed": True},
     "overlap": {"overlap": 0.1},
-    "fixed partition with overlap": {"fixed_partition": True, "overlap": 0.1},
+    "fixed partition with overlap": {"fixed": True, "overlap": 0.1},
     "one leaf": {"max_leaves": 1},
     "tiny leaves": {"leaf_size": 1, "block_size": 1},
     "groups of one": {"group_limit": 1},
@@ -193,14 +203,32 @@ CHANGES: dict[str, dict[str, Any]] = {
     "as many candidates as points": {"candidates": 1.0},
     "cuts for every layer": {"kernel": "tile-coding", "per_layer": True},
     "grid cuts for every layer": {"kernel": "mondrian-grid", "per_layer": True},
-    "not greedy": {"greedy": False},
-    "three block samples": {"block_samples": 3},
-    "one block sample": {"block_samples": 1},
+    "as printed": {"search": "printed", "tries": 40, "passes": 2},
+    "three tries": {"tries": 3},
+    "one try": {"tries": 1},
     "little to learn from": {"learn_from": 1},
 }
 for key, changes in CHANGES.items():
-    CHOICES[key] = Settings(**SMALL.as_dict() | changes)
-    CHOICES[f"{key}, paper"] = Settings(**PAPER.as_dict() | {"layers": 4} | changes)
+    CHOICES[key] = SMALL.changed(changes)
+    of_paper = {k: value for k, value in changes.items() if k not in ("block_size", "learn_from")}
+    CHOICES[f"{key}, paper"] = PAPER.changed({"layers": 4} | of_paper)
+# What only one of the presets has, off or on.
+CHOICES |= {
+    "no mixture": SMALL.changed(mixture=None),
+    "no probes": SMALL.changed(probes=None),
+    "no polish": SMALL.changed(polish=None),
+    "no crossover": SMALL.changed({"crossover.share": 0.0}),
+    "no leaps": SMALL.changed({"difference.share": 0.0}),
+    "leaves that do not grow": SMALL.changed(grows=False),
+    "no borrowing": SMALL.changed(borrows=False),
+    "by volume": SMALL.changed(by="volume"),
+    "no sweeps": SMALL.changed(sweeps=0),
+    "no sweeps, paper": PAPER.changed(sweeps=0),
+    "climbing, paper": PAPER.changed(search=Climbing(tries=40)),
+    "by rank, paper": PAPER.changed(by="rank"),
+    "pooled, paper": PAPER.changed(learning="pooled", block_size=20, learn_from=60),
+    "mixture and probes, paper": PAPER.changed(mixture="mixture", probes="probes"),
+}
 
 
 @pytest.mark.parametrize("settings", CHOICES.values(), ids=list(CHOICES))
@@ -215,9 +243,9 @@ def test_every_setting(settings: Settings) -> None:
     assert {name for group in optimizer.structure().groups for name in group} == set(
         MIXED.names
     ) - {"seed"}
-    if settings.fixed_partition:
+    if settings.partition.fixed:
         assert optimizer.history[0].leaves == optimizer.history[1].leaves
-    assert optimizer.history[0].leaves <= settings.max_leaves
+    assert optimizer.history[0].leaves <= settings.partition.max_leaves
 
 
 @pytest.mark.parametrize("settings", [SMALL, PAPER], ids=["default", "paper"])
@@ -230,7 +258,7 @@ def test_bounds_known_unknown_and_wrong(
     options: dict[str, Any] = {"direction": direction}
     if bound is not None:
         options["upper_bound" if direction == "maximize" else "lower_bound"] = bound
-    chosen = Settings(**settings.as_dict() | {"acquisition": acquisition})
+    chosen = settings.changed(acquisition=acquisition)
     optimizer = started(n=25, settings=chosen, **options)
     X = optimizer.ask(3)
     assert_points(SQUARE, X, 3)
@@ -623,9 +651,21 @@ def test_bad_optimizers(options: dict[str, Any], error: Any, message: str) -> No
         loose.Optimizer(**{"space": SQUARE, **options})
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5, 2.0, True, None, "3", [2], math.nan, np.float64(2)])
+@pytest.mark.parametrize(
+    "n",
+    [0, -1, 2.5, 2.0, True, None, "3", [2], math.nan, np.float64(2), 10**6 + 1, 10**12, 2**63],
+)
 def test_bad_numbers_of_points(n: Any) -> None:
-    assert_harmless(lambda optimizer: optimizer.ask(n), ValueError, "asked for .* points; ask for")
+    assert_harmless(
+        lambda optimizer: optimizer.ask(n),
+        ValueError,
+        f"asked for {re.escape(repr(n))} points; ask for a whole number of at least 1, at most 10",
+    )
+
+
+def test_as_many_points_as_are_allowed() -> None:
+    assert MOST_POINTS == 10**6
+    assert len(Optimizer(box([0], [1])).ask(MOST_POINTS)) == MOST_POINTS
 
 
 GOOD = [[0.5, 3, 0], [0.25, 4, 1]]
@@ -717,7 +757,8 @@ def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(settings: Setti
 
 @pytest.mark.parametrize(("count", "pieces"), [(1, [1]), (50, [50]), (51, [26, 25])])
 def test_candidates_of_a_leaf_in_pieces(count: int, pieces: list[int]) -> None:
-    assert _pieces(count, 50) == pieces
+    assert PIECE == 50
+    assert Climbing().pieces(count) == pieces
 
 
 def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers() -> None:
@@ -736,16 +777,18 @@ def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers
 def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def proposing(local: Local, count: int, pending: Floats) -> Candidates:
-        seen.append(local.settings.passes)
-        return propose(local, count, pending)
+    def searching(
+        strategy: Any, region: Region, count: int, pending: Floats, rng: np.random.Generator
+    ) -> Candidates:
+        seen.append(strategy.passes)
+        return search(strategy, region, count, pending, rng)
 
-    monkeypatch.setattr("ebo.optimizer.propose", proposing)
+    monkeypatch.setattr("ebo.optimizer.search", searching)
     for settings, expected in (
-        (Settings(leaf_size=40), 4),
-        (Settings(leaf_size=39), 2),
-        (Settings(leaf_size=40, passes=3), 6),
-        (Settings.paper(sweeps=1), 1),
+        (Settings().changed(leaf_size=40), 4),
+        (Settings().changed(leaf_size=39), 2),
+        (Settings().changed(leaf_size=40, passes=3), 6),
+        (Settings.paper().changed(sweeps=1), 1),
     ):
         seen.clear()
         optimizer = Optimizer(box([0.0] * 3, [1.0] * 3), seed=0, settings=settings, workers=1)
@@ -765,7 +808,7 @@ def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_leaves_hold_two_batches_up_to_twice_their_size(preset: Any, n: int, size: int) -> None:
-    optimizer = started(n=400, settings=preset(leaf_size=20, block_samples=10))
+    optimizer = started(n=400, settings=preset().changed(leaf_size=20, tries=10))
     optimizer.ask(n)
     rows = [len(leaf.rows) for leaf in optimizer.leaves]
     assert max(rows) <= size

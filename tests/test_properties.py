@@ -12,15 +12,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ebo import Float, Int, Optimizer, Settings, Space, box
 from ebo.arrays import Floats
 from tests.space.test_space import draw, spaces
-from tests.test_optimizer import CHOICES, assert_all_different, assert_finite_history, assert_points
+from tests.test_optimizer import (
+    BY_LEAF,
+    CHOICES,
+    assert_all_different,
+    assert_finite_history,
+    assert_points,
+)
 
-TINY: dict[str, Any] = {"leaf_size": 6, "block_samples": 12}
+TINY: dict[str, Any] = {"leaf_size": 6, "tries": 12}
 PRESETS = st.sampled_from(
     [
-        Settings(**TINY, block_size=6, learn_from=20),
-        Settings(**TINY, pooled=False),
-        Settings.paper(**TINY, layers=4, sweeps=1),
-        Settings(**TINY, block_size=6, fixed_partition=True, overlap=0.1, acquisition="mes"),
+        Settings().changed(TINY, block_size=6, learn_from=20),
+        Settings().changed(TINY).changed(BY_LEAF),
+        Settings.paper().changed(TINY, layers=4, sweeps=1),
+        Settings().changed(TINY, block_size=6, fixed=True, overlap=0.1, acquisition="mes"),
     ]
 )
 seeds = st.integers(0, 2**64)

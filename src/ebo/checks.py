@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 
-def check_count(name: str, value: object, least: int, otherwise: str = "") -> None:
-    """Refuse what is not a whole number of at least `least`; `otherwise` is allowed, too."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+def check_count(
+    name: str, value: Any, least: int, otherwise: str = "", *, most: int | None = None
+) -> None:
+    """Refuse what is no whole number from `least` to `most`; `otherwise` is allowed, too."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least or (most is not None and value > most):
+        limit = "" if most is None else f", at most {most}"
         also = f", {otherwise}" if otherwise else ""
-        raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}{also}")
+        raise ValueError(
+            f"{name} is {value!r}; give a whole number of at least {least}{limit}{also}"
+        )
 
 
-def check_number(name: str, value: object, low: float, high: float) -> None:
+def check_number(name: str, value: Any, low: float, high: float) -> None:
     """Refuse what is not a number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+    # Not as a float: a whole number may be too large for one.
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not low <= value <= high:
         raise ValueError(f"{name} is {value!r}; give a number from {low:g} to {high:g}")
 
 

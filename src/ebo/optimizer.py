@@ -40,6 +40,7 @@ from ebo.tilegp.kernel import members
 # Models see no standardised value below this one. A penalty of -1e12 would be a cliff, at which a
 # smooth kernel rings.
 HOPELESS = -5.0
+MOST_POINTS = 10**6  # of a batch: more would not fit into memory
 TOP = 20  # best observations of a leaf: its maximum is guessed to be at one of them
 
 
@@ -198,8 +199,11 @@ class Optimizer:
 
         Before any value is told they are those of a Sobol sequence.
         """
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"asked for {n!r} points; ask for a whole number of at least 1")
+        if isinstance(n, bool) or not isinstance(n, Integral) or not 1 <= n <= MOST_POINTS:
+            raise ValueError(
+                f"asked for {n!r} points; ask for a whole number of at least 1, at most "
+                f"{MOST_POINTS}"
+            )
         with self._lock:
             stream = np.random.SeedSequence(self.seed, spawn_key=(self._state.asked,))
             if self.space.free.any() and self._data.any_value:

@@ -61,8 +61,8 @@ class Partition:
     grows: bool = True
 
     def __post_init__(self) -> None:
-        check_count("max_leaves", self.max_leaves, 1)
-        check_count("leaf_size", self.leaf_size, 1)
+        check_count("max_leaves", self.max_leaves, 1, most=10**6)
+        check_count("leaf_size", self.leaf_size, 1, most=10**9)
         check_number("overlap", self.overlap, 0.0, 1.0)
         check_flag("fixed", self.fixed)
         check_flag("grows", self.grows)

@@ -11,6 +11,7 @@ from ebo import Settings
 from ebo.bench import baselines, compare
 from ebo.bench.compare import Plan
 from ebo.bench.experiments import ablation, changes, robustness
+from ebo.moves import Printed
 
 HALF, DOUBLE = list(robustness.CHANGES.values())[:2]
 
@@ -28,11 +29,28 @@ def made_up(ends: dict[str, dict[str, list[float | None]]]) -> dict[str, Any]:
     return compare.summary(plan, records)
 
 
-def test_every_mechanism_is_on_in_the_default() -> None:
-    default = baselines.options("ebo")["settings"]
-    for words, method in ablation.CHANGES.items():
-        settings = baselines.options(method)["settings"]
-        assert sum(settings[name] != default[name] for name in default) == 1, words
+def settings_of(method: str) -> Settings:
+    """The settings of a method."""
+    return Settings.from_dict(baselines.options(method)["settings"])
+
+
+def test_every_mechanism_is_on_in_the_default_and_switched_off() -> None:
+    default = Settings()
+    found = {words: settings_of(method) for words, method in ablation.CHANGES.items()}
+    assert default not in found.values()
+    assert found == {
+        "the smooth part of the kernel": default.changed(mixture=None),
+        "groups of dimensions": default.changed(group_limit=1),
+        "probes": default.changed(probes=None),
+        "candidates one after the other": default.changed(search=Printed(tries=40, passes=2)),
+        "blocks of other observations": default.changed({"crossover.share": 0.0}),
+        "starts apart": default.changed(apart=0.0),
+        "leaps": default.changed({"difference.share": 0.0}),
+        "polish": default.changed(polish=None),
+        "leaves paid by rank": default.changed(by="volume"),
+        "the filter": default.changed(candidates=1.0),
+        "the second pass": default.changed(passes=1),
+    }
 
 
 def test_numbers_are_halved_and_doubled_but_not_below_1() -> None:
@@ -41,13 +59,14 @@ def test_numbers_are_halved_and_doubled_but_not_below_1() -> None:
     words = "candidates 1.0 for 2.0", "candidates 4.0 for 2.0"
     assert tuple(robustness.halved_and_doubled("candidates")) == words
     for name in robustness.NUMBERS:
-        value = getattr(default, name)
+        (path,) = (path for path in default.flat() if path.endswith(f".{name}"))
+        value = default.flat()[path]
         ratios = []
         for method in robustness.halved_and_doubled(name).values():
-            settings = baselines.options(method)["settings"]
-            assert type(settings[name]) is type(value)
-            assert {**settings, name: value} == default.as_dict()
-            ratios.append(settings[name] / value)
+            settings = settings_of(method).flat()
+            assert type(settings[path]) is type(value)
+            assert {**settings, path: value} == default.flat()
+            ratios.append(settings[path] / value)
         assert ratios == ([2.0] if name == "sweeps" else [0.5, 2.0])
     assert len(robustness.CHANGES) == 2 * len(robustness.NUMBERS) - 1
 
@@ -59,7 +78,7 @@ def test_scales_can_be_run() -> None:
 
 
 def test_a_table_of_several_seeds() -> None:
-    smooth = "ebo+smooth=False"
+    smooth = "ebo+mixture=None"
     result = made_up(
         {
             "add10": {"ebo": [1.0, 2.0, 3.0], smooth: [0.5, 1.5, 2.5]},
@@ -94,7 +113,7 @@ def test_a_table_of_one_seed_has_no_deviations() -> None:
     assert title.startswith("Best value, one seed;")
     assert "deviation" not in title
     assert [list(row.values())[1:] for row in rows] == [[3.0, None], [3.25, "+0.25"], [None, None]]
-    assert rows[1]["changed"] == f"leaf_size {Settings().leaf_size // 2} for {Settings().leaf_size}"
+    assert rows[1]["changed"] == "leaf_size 250 for 500"
     assert robustness.claims(result) == []
 
 
@@ -127,13 +146,16 @@ def test_the_claim_is_of_the_farthest(ends: list[float | None], holds: bool, fou
 
 
 def test_numbers_that_the_paper_has_not_are_claimed_by_themselves() -> None:
-    own = "ebo+probes=10.0"
+    own = "ebo+probes.per_dimension=10.0"
     usual: list[float | None] = [1.0, 3.0]
     for off, holds in ((0.0, [True, True]), (3.0, [True, False])):
         result = made_up({"add10": {"ebo": usual, HALF: usual, own: [1.0 + off, 3.0 + off]}})
         claims = robustness.claims(result)
         assert [claim.holds for claim in claims] == holds
-        assert [claim.text.rpartition(" ")[2] for claim in claims] == ["leaf_size", "probes"]
+        assert [claim.text.rpartition(" ")[2] for claim in claims] == [
+            "leaf_size",
+            "probes.per_dimension",
+        ]
 
 
 def test_the_claim_where_the_default_failed() -> None:

@@ -241,7 +241,7 @@ def test_skl_learns_from_all_by_one_dense_kernel(monkeypatch: pytest.MonkeyPatch
         blocks.append([len(T) for T, _ in given])
         return sample(given, *arguments, **options)
 
-    monkeypatch.setattr("ebo.learn.sample", spy)
+    monkeypatch.setattr("ebo.learning.pooled.sample", spy)
     monkeypatch.setattr(skl, "MOST", 120)
     optimizer: Any = baselines.get("skl")(ebo.box([0.0] * 3, [1.0] * 3), workers=1)
     X = np.random.default_rng(0).random((100, 3))

@@ -16,6 +16,7 @@ from ebo.arrays import Floats
 from ebo.bench import baselines
 from ebo.bench.baselines import AskTell, Baseline, cem, cma
 from ebo.bench.baselines.imported import imported, library
+from ebo.moves import Printed
 from ebo.space import Space
 
 LIBRARIES = {"cma": "cma", "cma-batch": "cma", "tpe": "optuna", "optuna-cma": "cmaes"}
@@ -342,16 +343,16 @@ def test_portions_of_optunas_cma_are_generations() -> None:
 
 def test_presets() -> None:
     pbo: Any = baselines.get("pbo")(box())
-    assert pbo.settings == ebo.Settings.paper(fixed_partition=True)
-    assert baselines.options("pbo")["settings"]["fixed_partition"] is True
+    assert pbo.settings == ebo.Settings.paper().changed(fixed=True)
+    assert baselines.options("pbo")["settings"]["partition"]["fixed"] is True
     assert baselines.options("ebo")["settings"] == ebo.Settings().as_dict()
     assert baselines.options("random") == baselines.options("some:other") == {}
 
 
 def test_changed_settings() -> None:
-    name = "ebo+smooth=False+candidates=1.5+kernel=hat+group_limit=None+beta=(1.0, 2.0)"
-    settings = ebo.Settings(
-        smooth=False, candidates=1.5, kernel="hat", group_limit=None, beta=(1.0, 2.0)
+    name = "ebo+mixture=None+candidates=1.5+kernel=hat+group_limit=None+beta=(1.0, 2.0)"
+    settings = ebo.Settings().changed(
+        mixture=None, candidates=1.5, kernel="hat", group_limit=None, beta=(1.0, 2.0)
     )
     optimizer: Any = baselines.get(name)(box(), seed=1)
     assert optimizer.settings == settings
@@ -363,20 +364,50 @@ def test_changed_settings() -> None:
 def test_a_change_leaves_the_other_settings_of_a_preset(name: str) -> None:
     before = baselines.options(name)["settings"]
     after = baselines.options(f"{name}+acquisition=mes-gumbel+sweeps=3")["settings"]
-    assert after == {**before, "acquisition": "mes-gumbel", "sweeps": 3}
+    learning = {**before["learning"], "sweeps": 3}
+    assert after == {**before, "acquisition": "mes-gumbel", "learning": learning}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ebo+search=printed+tries=40",
+        "ebo+tries=40+search=printed",  # in any order
+        "ebo+search=printed+search.tries=40",
+    ],
+)
+def test_a_strategy_by_its_name(name: str) -> None:
+    optimizer: Any = baselines.get(name)(box(), seed=1)
+    assert optimizer.settings == ebo.Settings(search=Printed(tries=40))
+
+
+def test_a_setting_that_others_have_too() -> None:
+    optimizer: Any = baselines.get("ebo+crossover.share=0.5+budget.by=volume")(box(), seed=1)
+    assert optimizer.settings == ebo.Settings().changed({"crossover.share": 0.5, "by": "volume"})
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("cem+smooth=False", "'cem' has none; give it without, or one of ebo, ebo-paper, ebo-pap"),
+        ("cem+mixture=None", "'cem' has none; give it without, or one of ebo, ebo-paper, ebo-pap"),
         ("ebo:Optimizer+sweeps=2", "'ebo:Optimizer' has none; give it without"),
-        ("cen+smooth=False", "unknown method 'cen'; choose one of ebo"),
-        ("ebo+smoth=False", "unknown setting 'smoth' in 'ebo+smoth=False'; choose one of max_le"),
-        ("ebo+=False", "unknown setting ''"),
-        ("ebo+smooth", "'smooth' in 'ebo+smooth' is no change; give setting=value"),
+        ("cen+mixture=None", "unknown method 'cen'; choose one of ebo"),
+        (
+            "ebo+mixtur=None",
+            "'ebo+mixtur=None': there is no setting 'mixtur'; did you mean 'mixture'?",
+        ),
+        ("ebo+zzz=1", "'ebo+zzz=1': there is no setting 'zzz'; there are acquisition, additive"),
+        ("ebo+=False", "'ebo+=False': there is no setting ''; there are acquisition"),
+        ("ebo+share=0.5", "'ebo+share=0.5': there is more than one setting 'share'; give 'polish."),
+        ("ebo-paper+polish=None", "there is no setting 'polish' here; it comes with mixture='mix"),
+        ("ebo+mixture", "'mixture' in 'ebo+mixture' is no change; give setting=value"),
         ("ebo+", "'' in 'ebo+' is no change; give setting=value"),
-        ("ebo+smooth=maybe", "smooth is 'maybe'; give True or False"),
+        ("ebo+fixed=maybe", "'ebo+fixed=maybe': fixed is 'maybe'; give True or False"),
+        ("ebo+mixture=maybe", "mixture is 'maybe'; choose one of mixture"),
+        ("ebo+mixture=False", "'ebo+mixture=False': mixture is False; give Mixture or None"),
+        ("ebo+crossover.share=2", "'ebo+crossover.share=2': crossover.share is 2; give a number"),
+        ("ebo+passes=1+search.passes=2", "'passes' and 'search.passes' are one setting; give it"),
+        ("ebo+passes=1+passes=2", "'ebo+passes=1+passes=2' changes 'passes' twice; give it once"),
         ("ebo+kernel=", "kernel is ''; choose one of tile-coding"),
         ("ebo+kernel={[]}", "kernel is '{[]}'; choose one of tile-coding"),
         ("ebo+candidates=0.5", "candidates is 0.5; give a number from 1"),

@@ -16,6 +16,7 @@ from ebo.bench.baselines import svi
 from ebo.bench.baselines.imported import quiet
 from ebo.space import Space
 from ebo.tilegp.kernel import Laplace, members
+from ebo.tilegp.posterior import Posterior
 
 pytest.importorskip("torch")
 import torch
@@ -65,10 +66,10 @@ def converged(T: Floats, y: Floats, Z: Floats, z: Ints) -> sparse_gp.SparseGP:
     return process
 
 
-def as_posterior(process: sparse_gp.SparseGP, Z: Floats, z: Ints) -> svi.SparsePosterior:
+def as_posterior(process: sparse_gp.SparseGP, Z: Floats, z: Ints) -> Posterior:
     ell, variance, noise = np.exp(process.theta)
     cuts = np.full(len(z), 1.0 / ell)
-    return svi.SparsePosterior(z, cuts, noise / variance, Z, *process.whitener())
+    return Posterior(Laplace(), members(z), cuts, noise / variance, Z, *process.whitener())
 
 
 def small() -> tuple[Floats, Floats, Ints]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from ebo.cli import main
+from ebo.learning import PerLeaf
+from ebo.moves import Printed
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
 from ebo.study.config import STARTER, ConfigError, read_config
@@ -76,7 +78,7 @@ def test_all_that_a_file_may_say(tmp_path: Path) -> None:
         kind=Categorical(["slow", "fast", 3, 2.5, True], ordered=True),
     )
     assert (config.direction, config.bounds, config.seed) == ("minimize", {"lower_bound": 0.0}, 4)
-    assert config.settings == Settings(leaf_size=20, beta=(1.0, 2.0))
+    assert config.settings == Settings().changed(leaf_size=20, beta=(1.0, 2.0))
     assert config.run == {
         "batch_size": 7, "iterations": 3, "initial": 9, "workers": 2, "how": "threads",
         "retries": 1, "on_error": "continue",
@@ -99,7 +101,38 @@ def test_the_study_is_beside_the_file_wherever_one_is(
 
 def test_the_paper_with_changes(tmp_path: Path) -> None:
     path = write(tmp_path, f'{COMMAND}{SPACE}[search]\npreset = "paper"\nleaf_size = 30\n')
-    assert read_config(path).settings == Settings.paper(leaf_size=30)
+    assert read_config(path).settings == Settings.paper().changed(leaf_size=30)
+
+
+@pytest.mark.parametrize(
+    ("lines", "changes"),
+    [
+        ("leaf_size = 800", {"leaf_size": 800}),
+        ("partition.leaf_size = 800", {"leaf_size": 800}),
+        ('"partition.leaf_size" = 800', {"leaf_size": 800}),
+        ("[search.partition]\nleaf_size = 800\noverlap = 0", {"leaf_size": 800, "overlap": 0}),
+        ("crossover.share = 0.5", {"crossover.share": 0.5}),
+        ("search.crossover.share = 0.5", {"crossover.share": 0.5}),
+        (
+            "[search.search]\ntries = 9\n[search.search.crossover]\nshare = 0.5",
+            {"tries": 9, "crossover.share": 0.5},
+        ),
+        ('tries = 9\nsearch = "printed"', {"search": Printed(tries=9)}),
+        ('[search.search]\nkind = "printed"\npasses = 3', {"search": Printed(passes=3)}),
+        ('[search.learning]\nkind = "per-leaf"', {"learning": PerLeaf()}),
+        ('mixture = "none"\nprobes = "none"', {"mixture": None, "probes": None}),
+        ('group_limit = "none"\nbeta = [1, 2]', {"group_limit": None, "beta": (1, 2)}),
+        ('per_layer = true\nkernel = "tile-coding"', {"kernel": "tile-coding", "per_layer": True}),
+        ("[search.partition]", {}),
+    ],
+)
+def test_settings_by_name_with_dots_and_in_tables(
+    tmp_path: Path, lines: str, changes: dict[str, Any]
+) -> None:
+    path = write(tmp_path, f"{COMMAND}{SPACE}{SEARCH}{lines}\n")
+    config = read_config(path)
+    assert config.settings == Settings().changed(changes)
+    assert config.run == {"batch_size": 2, "iterations": 1}
 
 
 def test_a_problem_has_its_own_space_and_bound(tmp_path: Path) -> None:
@@ -165,7 +198,7 @@ def test_what_the_starter_comments_out_is_right_too(tmp_path: Path) -> None:
     single = re.sub(r"(?m)^(python|problem|preset|timeout) = .*\n", "", options)
     config = read_config(write(tmp_path, single))
     assert config.bounds == {"upper_bound": 5.0}
-    assert config.settings == Settings(leaf_size=800)
+    assert config.settings == Settings().changed(leaf_size=800)
     assert config.run["workers"] == 8
 
 
@@ -190,6 +223,47 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "setting": (
         f"{COMMAND}{SPACE}[search]\nleafsize = 3\n",
         r"\[search\] 'leafsize' is not known; did you mean 'leaf_size'",
+    ),
+    "setting far off": (
+        f"{COMMAND}{SPACE}[search]\nzzz = 3\n",
+        r"\[search\] 'zzz' is not known; allowed are batch_size, iterations, initial, seed, "
+        "preset, and the settings acquisition, additive, alpha, apart, beta, ",
+    ),
+    "search key far off": (
+        f"{COMMAND}{SPACE}[search]\nitertions = 3\n",
+        r"\[search\] 'itertions' is not known; did you mean 'iterations'",
+    ),
+    "setting with a dot": (
+        f"{COMMAND}{SPACE}[search]\npartition.leafsize = 3\n",
+        r"\[search\] 'partition.leafsize' is not known; did you mean 'partition.leaf_size'",
+    ),
+    "setting in a table": (
+        f"{COMMAND}{SPACE}[search.partition]\nleafsize = 3\n",
+        r"\[search\] 'partition.leafsize' is not known; did you mean 'partition.leaf_size'",
+    ),
+    "table": (
+        f"{COMMAND}{SPACE}[search.partitions]\nleaf_size = 3\n",
+        r"\[search\] 'partitions.leaf_size' is not known; did you mean 'partition.leaf_size'",
+    ),
+    "empty table": (
+        f"{COMMAND}{SPACE}[search.partitions]\n",
+        r"\[search\] 'partitions' is not known; did you mean 'partition'",
+    ),
+    "kind of no strategy": (
+        f'{COMMAND}{SPACE}[search.zzz]\nkind = "a"\n',
+        r"\[search\] 'zzz' is not known; allowed are",
+    ),
+    "setting of many": (
+        f"{COMMAND}{SPACE}[search]\nshare = 0.5\n",
+        r"\[search\] there is more than one setting 'share'; give 'polish.share' or 'crossover.sh",
+    ),
+    "setting of what is not there": (
+        f'{COMMAND}{SPACE}[search]\npreset = "paper"\nlearn_from = 3\n',
+        r"\[search\] there is no setting 'learn_from' here; it comes with learning='pooled'",
+    ),
+    "setting twice": (
+        f"{COMMAND}{SPACE}[search]\nleaf_size = 3\npartition.leaf_size = 4\n",
+        r"\[search\] 'leaf_size' and 'partition.leaf_size' are one setting; give it once",
     ),
     "evaluate key": (
         f"{COMMAND}{SPACE}[evaluate]\nqqq = 3\n",
@@ -251,13 +325,48 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "preset": (f'{COMMAND}{SPACE}[search]\npreset = "papr"\n', "choose 'default' or 'paper'"),
     "setting type": (
         f'{COMMAND}{SPACE}[search]\nleaf_size = "big"\n',
-        "leaf_size is 'big'; give a whole number",
+        r"\[search\] leaf_size is 'big'; give a whole number",
+    ),
+    "setting type with a dot": (
+        f'{COMMAND}{SPACE}[search]\npartition.leaf_size = "big"\n',
+        r"\[search\] partition.leaf_size is 'big'; give a whole number",
+    ),
+    "setting type in a table": (
+        f"{COMMAND}{SPACE}[search.search.crossover]\nshare = 3\n",
+        r"\[search\] search.crossover.share is 3; give a number from 0 to 1",
+    ),
+    "setting of a huge size": (
+        f"{COMMAND}{SPACE}[search]\npasses = {2**63}\n",
+        r"\[search\] passes is 9223372036854775808; give a whole number of at least 1, at most",
+    ),
+    "setting without none": (
+        f'{COMMAND}{SPACE}[search]\nleaf_size = "none"\n',
+        r"\[search\] leaf_size is None; give a whole number",
+    ),
+    "strategy": (
+        f'{COMMAND}{SPACE}[search]\nsearch = "prnted"\n',
+        r"\[search\] search is 'prnted'; choose one of climbing, printed",
+    ),
+    "strategy type": (
+        f"{COMMAND}{SPACE}[search]\nsearch = 3\n",
+        r"\[search\] search is 3; give Climbing or Printed",
+    ),
+    "strategy without none": (
+        f'{COMMAND}{SPACE}[search]\nsearch = "none"\n',
+        r"\[search\] search is None; give Climbing or Printed",
+    ),
+    "kind": (
+        f'{COMMAND}{SPACE}[search.search]\nkind = "prnted"\n',
+        r"\[search\] search is 'prnted'; choose one of climbing, printed",
     ),
     "setting choice": (
         f'{COMMAND}{SPACE}[search]\nkernel = "rbf"\n',
-        "kernel is 'rbf'; choose one of tile-coding",
+        r"\[search\] kernel is 'rbf'; choose one of tile-coding",
     ),
-    "setting pair": (f"{COMMAND}{SPACE}[search]\nbeta = [1]\n", "beta is.*give a pair"),
+    "setting pair": (
+        f"{COMMAND}{SPACE}[search]\nbeta = [1]\n",
+        r"\[search\] beta is \(1,\); give a pair",
+    ),
     "not toml": ("[space\n", r"s\.toml: .*line 1"),
     "twice": (f"{SPACE}{SPACE}", r"s\.toml: .*space"),
 }
@@ -304,6 +413,14 @@ def test_functions_that_are_not_there(tmp_path: Path, target: str, message: str)
 
 WRONG_TYPES: dict[str, tuple[str, str]] = {
     "batch_size": ('[search]\nbatch_size = "many"\n', "batch_size is 'many'; give a whole number"),
+    "batch_size of too many": (
+        "[search]\nbatch_size = 1_000_000_000_000\n",
+        r"\[search\] batch_size is 1000000000000; give a whole number of at least 1, at most 100",
+    ),
+    "initial of too many": (
+        "[search]\ninitial = 1_000_001\n",
+        r"\[search\] initial is 1000001; give a whole number of at least 1, at most 1000000\n",
+    ),
     "batch_size half": ("[search]\nbatch_size = 2.5\n", "batch_size is 2.5; give a whole number"),
     "iterations": ("[search]\niterations = -1\n", "iterations is -1; give"),
     "initial": ("[search]\ninitial = true\n", "initial is True; give"),

@@ -62,7 +62,7 @@ def bench_compare(
         str | None,
         typer.Option(
             help="Names, with commas between, or all; your own as module:factory, "
-            "other settings as ebo+smooth=False."
+            "other settings as ebo+mixture=None."
         ),
     ] = None,
     seeds: Annotated[

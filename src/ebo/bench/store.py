@@ -30,7 +30,7 @@ import numpy as np
 from ebo.learning.base import Structure
 from ebo.optimizer import State
 from ebo.study.storage.sqlite import SQLiteStorage
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 
 Say = Callable[[str], None]
 

@@ -12,7 +12,7 @@ short      the same with length-scale 0.1, where groups of four carry hardly any
 leaves' z combined by correlation clustering. *Pooled* is one chain on blocks that share z, cuts
 and noise, with the limit kernel. It goes from smaller blocks, which are cheap, to larger ones,
 which know more; its z is combined over the last half of the sweeps on the largest. *Probes* is the
-same chain on one block of 100 points that are made of the coordinates of two (ebo.probe).
+same chain on one block of 100 points that are made of the coordinates of two (ebo.moves.probes).
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ class Model:
 
     def __post_init__(self) -> None:
         check_choice("kernel", self.kernel, FAMILIES)
-        check_count("layers", self.layers, 1)
+        check_count("layers", self.layers, 1, most=10**6)
         check_number("alpha", self.alpha, 1e-9, 1e9)
         if not isinstance(self.beta, tuple) or len(self.beta) != 2:
             raise ValueError(f"beta is {self.beta!r}; give a pair of positive numbers")
         for value in self.beta:
             check_number("beta", value, 1e-9, 1e9)
         if self.group_limit is not None:
-            check_count("group_limit", self.group_limit, 1, "or None for no limit")
+            check_count("group_limit", self.group_limit, 1, "or None for no limit", most=10**9)
         if self.noise is not None:
             check_number("noise", self.noise, 1e-8, 1e6)
         check_flag("per_layer", self.per_layer)

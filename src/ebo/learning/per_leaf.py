@@ -39,7 +39,7 @@ class PerLeaf:
     sweeps: int = 10
 
     def __post_init__(self) -> None:
-        check_count("sweeps", self.sweeps, 0)
+        check_count("sweeps", self.sweeps, 0, most=10**6)
 
     def learn(
         self,

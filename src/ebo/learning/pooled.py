@@ -64,9 +64,9 @@ class Pooled:
     block_size: int = 200
 
     def __post_init__(self) -> None:
-        check_count("sweeps", self.sweeps, 0)
-        check_count("learn_from", self.learn_from, 1)
-        check_count("block_size", self.block_size, 1)
+        check_count("sweeps", self.sweeps, 0, most=10**6)
+        check_count("learn_from", self.learn_from, 1, most=10**9)
+        check_count("block_size", self.block_size, 1, most=10**9)
 
     def learn(
         self,

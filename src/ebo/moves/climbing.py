@@ -19,6 +19,7 @@ from ebo.moves.pick import best_blocks, best_point
 from ebo.moves.starts import Starts, best_of_regions
 from ebo.tilegp.posterior import Walk
 
+MOST = 10**6  # tries, and passes: a search of more would not come to an end
 PIECE = 50  # candidates of a leaf that know of each other: more would hold up the other threads
 SHORTEST_REACH = 1e-2  # of a candidate, in parts of a leaf's sides; the longest is all of them
 
@@ -36,7 +37,7 @@ class Climbing:
     starts: Starts = field(default_factory=Starts)
 
     def __post_init__(self) -> None:
-        check_count("passes", self.passes, 1)
+        check_count("passes", self.passes, 1, most=MOST)
 
     def pieces(self, count: int) -> list[int]:
         """Equal numbers of candidates that are searched side by side."""
@@ -45,7 +46,7 @@ class Climbing:
 
     def with_time(self, few: bool) -> Climbing:
         """With twice the passes where there are few observations."""
-        return replace(self, passes=2 * self.passes) if few else self
+        return replace(self, passes=min(2 * self.passes, MOST)) if few else self
 
     def propose(
         self,

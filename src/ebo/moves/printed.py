@@ -29,8 +29,8 @@ class Printed:
     passes: int = 1
 
     def __post_init__(self) -> None:
-        check_count("tries", self.tries, 1)
-        check_count("passes", self.passes, 1)
+        check_count("tries", self.tries, 1, most=10**6)
+        check_count("passes", self.passes, 1, most=10**6)
 
     def pieces(self, count: int) -> list[int]:
         """All at once: the heuristic is of a whole leaf."""

@@ -2,8 +2,8 @@
 
 from ebo.study.loop import AllFailedError
 from ebo.study.storage.base import Storage, StudyError
+from ebo.study.storage.trial import Evaluation, ObjectiveError, TrialState
 from ebo.study.study import Study
-from ebo.study.trial import Evaluation, ObjectiveError, TrialState
 
 __all__ = [
     "AllFailedError",

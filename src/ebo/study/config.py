@@ -15,10 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ebo.settings import Settings
+from ebo.checks import check_count
+from ebo.optimizer import MOST_POINTS
+from ebo.settings import Settings, UnknownSettingError
 from ebo.space import Space
-from ebo.study.describe import read_parameters, read_settings
 from ebo.study.evaluation.command import Command
+from ebo.study.storage.describe import read_parameters, read_settings
 
 SECTIONS = ("study", "objective", "space", "search", "evaluate")
 OBJECTIVE = ("python", "command", "problem", "seed", "shell", "value", "vectorized", "direction")
@@ -118,10 +120,7 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
     # A built-in problem takes all points at once, unless it is said how to evaluate it.
     vectorized = objective.get("vectorized", "problem" in objective and not evaluate)
     load, space, known_bounds = _objective(objective, parts["space"], path, vectorized)
-    settings = read_settings(
-        {key: value for key, value in search.items() if key not in SEARCH},
-        preset=search.get("preset", "default"),
-    )
+    settings = _settings(search)
     _check(search, evaluate, objective, parts["study"])
     run = {key: search[key] for key in ("batch_size", "iterations", "initial") if key in search}
     bounds = {key: float(objective[key]) for key in BOUNDS if key in objective}
@@ -139,6 +138,21 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
         run={**run, **evaluate},
         load=load,
     )
+
+
+def _settings(search: Mapping[str, Any]) -> Settings:
+    """The settings among the keys of [search]; an unknown one may be meant to be any key there."""
+    data = {key: value for key, value in search.items() if key not in SEARCH}
+    try:
+        return read_settings(data, preset=search.get("preset", "default"))
+    except UnknownSettingError as error:
+        near = difflib.get_close_matches(error.name, (*SEARCH, *error.known), n=1)
+        names = sorted({name.rpartition(".")[2] for name in error.known})
+        hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(SEARCH)}, and "
+        hint += "" if near else f"the settings {', '.join(names)}"
+        raise ValueError(f"[search] {error.name!r} is not known; {hint}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"[search] {error}") from None
 
 
 def _objective(
@@ -215,10 +229,8 @@ def _check(
         for name in names:
             value = table.get(name, 1)
             least = 0 if name in ("iterations", "seed", "retries") else 1
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f"{where} {name} is {value!r}; give a whole number of at least {least}"
-                )
+            most = MOST_POINTS if name in ("batch_size", "initial") else None
+            check_count(f"{where} {name}", value, least, most=most)
     timeout = evaluate.get("timeout", 1.0)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ValueError(f"[evaluate] timeout is {timeout!r}; give a number of seconds")

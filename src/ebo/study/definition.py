@@ -13,8 +13,8 @@ from ebo.learning.base import Structure
 from ebo.optimizer import Optimizer, State
 from ebo.settings import Settings
 from ebo.space import Space
-from ebo.study.describe import describe_space, read_space
-from ebo.study.trial import TrialState
+from ebo.study.storage.describe import describe_space, read_space
+from ebo.study.storage.trial import TrialState
 from ebo.tilegp.kernel import MOST_CUTS
 
 

@@ -25,7 +25,7 @@ from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
 from ebo.study.progress import Advance, progress_bar
 from ebo.study.storage.base import StudyError
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 
 if TYPE_CHECKING:
     from ebo.study.study import Study

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ebo.optimizer import Optimizer
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 
 Advance: TypeAlias = Callable[[Sequence[Evaluation]], None]
 

@@ -35,8 +35,8 @@ from ebo.study.report.data import ReportData, data_of
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
+from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.table import check_names, read_csv, write_rows
-from ebo.study.trial import Evaluation, TrialState
 from ebo.values import check_values
 
 # What reading data that are not as they should be may raise.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ebo.arrays import Floats
 from ebo.space import Space
 from ebo.space.parameters import Categorical, Float, Int, Parameter
-from ebo.study.trial import TrialState
+from ebo.study.storage.trial import TrialState
 
 SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000

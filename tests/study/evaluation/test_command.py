@@ -13,7 +13,7 @@ import pytest
 
 from ebo.study.evaluation.command import TAIL, Command, CommandError
 from ebo.study.evaluation.processes import evaluator
-from ebo.study.trial import Evaluation
+from ebo.study.storage.trial import Evaluation
 from tests.study.evaluation.test_evaluate import alive, all_of, soon
 
 loose: Any = Command

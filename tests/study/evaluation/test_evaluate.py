@@ -26,7 +26,7 @@ from ebo.study.evaluation import processes as module
 from ebo.study.evaluation.base import LIMIT, Evaluator, Points
 from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.workers import Hold
-from ebo.study.trial import Evaluation
+from ebo.study.storage.trial import Evaluation
 
 loose: Any = evaluator  # for what a type checker would not let pass
 NAN = math.nan

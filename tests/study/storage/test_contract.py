@@ -19,7 +19,7 @@ from ebo.optimizer import State
 from ebo.study import Evaluation, Storage, Study, StudyError, TrialState
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
-from ebo.study.trial import Trial
+from ebo.study.storage.trial import Trial
 from tests.study.storage.test_sqlite import same, structure
 
 NOW = 1_700_000_000.25

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ebo.learn import Structure
 
 from ebo import Optimizer
 from ebo.arrays import Floats
-from ebo.learn import Structure
 from ebo.optimizer import State
 from ebo.study import Study
-from ebo.study.describe import read_settings, read_space
+from ebo.study.storage.describe import read_settings, read_space
 from ebo.study.storage.file import DamagedStudyError
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.tilegp.smooth import Smooth

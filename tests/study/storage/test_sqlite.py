@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ebo.learn import Structure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebo.arrays import Ints
-from ebo.learn import Structure
 from ebo.optimizer import State
 from ebo.study import trial
 from ebo.study.storage import base, encoding, file, memory, migration
@@ -43,7 +43,7 @@ from ebo.study.storage.file import (
     NotAStudyError,
 )
 from ebo.study.storage.sqlite import SQLiteStorage
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.tilegp.smooth import Smooth
 
 HERE = Path(__file__).parent

@@ -92,15 +92,19 @@ def _target_and_options(name: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(
             f"{name!r} changes settings, and {method!r} has none; give it without, or one of {able}"
         )
-    settings: Settings = given["settings"]
+    values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise ValueError(f"{change!r} in {name!r} is no change; give setting=value after a +")
-        try:
-            settings = settings.changed({key: _literal(value)})
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{change!r} in {name!r}: {error}") from None
+        if key in values:
+            raise ValueError(f"{name!r} changes {key!r} twice; give it once")
+        values[key] = _literal(value)
+    settings: Settings = given["settings"]
+    try:
+        settings = settings.changed(values)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name!r}: {error}") from None
     return target, {**given, "settings": settings}
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ebo.study.evaluation.command import CommandError
 from ebo.study.evaluation.workers import Hold
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.values import number_of, shown
 
 Objective = Callable[[Any], Any]

@@ -29,7 +29,7 @@ from ebo.study.evaluation.base import (
     timed_out,
 )
 from ebo.study.evaluation.workers import Hold
-from ebo.study.trial import Evaluation
+from ebo.study.storage.trial import Evaluation
 from ebo.values import check_values, shown
 
 POLL = 0.05  # seconds between looks at an executor's futures, where there is a time-out

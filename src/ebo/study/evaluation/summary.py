@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ebo.study.trial import Evaluation, TrialState
+from ebo.study.storage.trial import Evaluation, TrialState
 
 SHOWN = 3  # messages
 LENGTH = 200  # characters of each

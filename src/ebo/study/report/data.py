@@ -28,7 +28,7 @@ import ebo
 from ebo.arrays import Floats, Ints
 from ebo.space.parameters import Categorical, Int, Parameter
 from ebo.study import trial
-from ebo.study.trial import ENDS, TrialState
+from ebo.study.storage.trial import ENDS, TrialState
 
 if TYPE_CHECKING:
     from ebo.study.study import Study

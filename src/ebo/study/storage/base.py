@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.optimizer import State
-from ebo.study.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import Evaluation, Trial, TrialState
 
 
 class StudyError(Exception):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.learning.base import Structure
 from ebo.optimizer import State
-from ebo.study.trial import ENDS, Evaluation
+from ebo.study.storage.trial import ENDS, Evaluation
 from ebo.tilegp.smooth import Smooth
 
 CHUNK = 10_000  # rows read at a time: megabytes, whatever the size of the file

@@ -22,7 +22,7 @@ from ebo.study.storage.base import (
     whole_ids,
 )
 from ebo.study.storage.encoding import floats, to_json
-from ebo.study.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import Evaluation, Trial, TrialState
 from ebo.values import check_values
 
 

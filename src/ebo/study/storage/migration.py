@@ -20,10 +20,10 @@ import json
 import sqlite3
 
 from ebo.optimizer import State
-from ebo.study import describe
+from ebo.study.storage import describe
 from ebo.study.storage.encoding import read_state, state_row, to_json, unpack
 from ebo.study.storage.file import SCHEMA, TABLES
-from ebo.study.trial import TrialState
+from ebo.study.storage.trial import TrialState
 
 
 def migrate(db: sqlite3.Connection) -> None:

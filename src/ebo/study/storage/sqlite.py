@@ -64,7 +64,7 @@ from ebo.study.storage.file import (
 )
 from ebo.study.storage.lock import Lock
 from ebo.study.storage.migration import in_memory, migrate
-from ebo.study.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import Evaluation, Trial, TrialState
 from ebo.values import check_values
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ebo.checks import check_flag
 from ebo.settings import Settings
 from ebo.space import Space, box
 from ebo.space.parameters import Categorical, Float, Int, Parameter
+from ebo.strategies import STRATEGIES, UnknownSettingError
 
 # What was in force where a study of schema 1 to 3 does not say.
 FLAT_DEFAULTS: dict[str, Any] = {
@@ -71,11 +73,16 @@ def read_parameters(table: Mapping[str, Any]) -> dict[str, Parameter]:
 
 
 def read_settings(data: Mapping[str, Any], preset: str = "default") -> Settings:
-    """Settings of a TOML table, by name or in tables of their own, on top of a preset."""
+    """Settings of a TOML table, by name or in tables of their own, on top of a preset.
+
+    A table may say by its `kind` which strategy it is of. "none" is for None, which TOML lacks.
+    """
     if preset not in ("default", "paper"):
         raise ValueError(f"preset is {preset!r}; choose 'default' or 'paper'")
     settings = Settings() if preset == "default" else Settings.paper()
-    return settings.changed(_flat(data))
+    return settings.changed(
+        {name: None if value == "none" else value for name, value in _flat(data).items()}
+    )
 
 
 def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
@@ -85,6 +92,11 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
     """
     if schema > 3:
         return dict(data)
+    for name, value in data.items():
+        if name not in FLAT_DEFAULTS:
+            raise UnknownSettingError(name, FLAT_DEFAULTS)
+        if isinstance(FLAT_DEFAULTS[name], bool):
+            check_flag(name, value)
     old = {**FLAT_DEFAULTS, **data}
     pooled, smooth, probes = old["pooled"], old["smooth"] and old["pooled"], old["probes"]
     steps = {"kind": "step", "count": old["block_samples"]}
@@ -125,11 +137,13 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables in a table as names with dots."""
+    """Tables in a table as names with dots; the kind of one is the value of its name."""
     found: dict[str, Any] = {}
     for name, value in table.items():
-        if isinstance(value, Mapping):
-            found |= {f"{name}.{inner}": item for inner, item in _flat(value).items()}
+        if isinstance(value, Mapping) and (value or name in STRATEGIES):
+            inner = _flat({key: item for key, item in value.items() if key != "kind"})
+            found |= {f"{name}.{key}": item for key, item in inner.items()}
+            found |= {name: value["kind"]} if "kind" in value else {}
         else:
             found[name] = value
     return found
