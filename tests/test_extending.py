@@ -130,6 +130,15 @@ def test_a_study_with_a_move_that_is_not_there_says_which(tmp_path: Path) -> Non
         Study.open(tmp_path / "mirrored.ebo")
 
 
+def test_moves_that_do_not_go_together() -> None:
+    with pytest.raises(ValueError, match=r"Home\(share=0.5\),\); add one that is made by group"):
+        with_moves(Home())
+    with pytest.raises(ValueError, match="give each kind of move once"):
+        with_moves(Step(), Mirror(), Mirror(count=1))
+    with pytest.raises(TypeError, match=r"give a tuple such as \(Step\(\), Crossover\(\)\)"):
+        with_moves(Step(), Mirror)  # type: ignore[arg-type]
+
+
 # An acquisition function.
 
 

@@ -90,7 +90,7 @@ class Observations:
         return self._best[0].copy(), self._best[1]
 
     def standardised(self) -> tuple[Floats, Floats, Standardisation]:
-        """T, u and the map from y to u. The order of telling makes no difference to that of rows."""
+        """T, u and the map from y to u. The order of rows does not depend on that of telling."""
         table = np.ascontiguousarray(np.column_stack([self.X, self.sign * self.y]) + 0.0)
         order = np.argsort(table.view(f"V{table.shape[1] * 8}").ravel(), kind="stable")
         y = table[order, -1]

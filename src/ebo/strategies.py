@@ -154,8 +154,10 @@ def _check_moves(moves: Any) -> None:
     if not isinstance(moves, tuple) or not all(isinstance(move, Move) for move in moves):
         raise TypeError(f"moves are {moves!r}; give a tuple such as (Step(), Crossover())")
     kinds = [type(move) for move in moves]
-    if not any(move.by_group for move in moves) or len(set(kinds)) < len(kinds):
-        raise ValueError(f"moves are {moves!r}; give each once, at least one made by group")
+    if len(set(kinds)) < len(kinds):
+        raise ValueError(f"moves are {moves!r}; give each kind of move once")
+    if not any(move.by_group for move in moves):
+        raise ValueError(f"moves are {moves!r}; add one that is made by group, such as Step()")
 
 
 def _find(settings: Any, name: str) -> Path:

@@ -12,8 +12,8 @@ from ebo.checks import check_choice, check_number
 from ebo.partition import Leaf
 
 SMALLEST = np.finfo(np.float64).tiny
-# Least share of all candidates that a leaf is worth a model for: it costs the same for one as for
-# many. By rank that leaves at most eight leaves.
+# A leaf with a smaller share of all candidates gets none: its model would take as long for one
+# candidate as for many. By rank there are then at most eight leaves.
 LEAST_SHARE = 0.04
 
 
@@ -21,10 +21,10 @@ LEAST_SHARE = 0.04
 class Budget:
     """How many candidates there are, and which leaves propose them.
 
-    candidates: how many times the batch size all leaves together propose. The filter has more to
-        choose from; the search costs in proportion.
-    by: "rank", leaves are paid by the rank of their best value, few leaves most; or "volume", by
-        their volume and best value, as in the appendix.
+    candidates: the number of candidates of all leaves together, over the batch size. With more,
+        the filter has more to choose from, and the search takes longer in proportion.
+    by: "rank" pays leaves by the rank of their best value, so that few leaves get most of the
+        candidates. "volume" pays them by their volume and their best value, as in the appendix.
     """
 
     candidates: float = 2.0
@@ -35,7 +35,7 @@ class Budget:
         check_choice("by", self.by, ("rank", "volume"))
 
     def pay(self, leaves: Sequence[Leaf], u: Floats, n: int) -> Ints:
-        """How many candidates (J,) the leaves propose for a batch of n, by the values u."""
+        """How many candidates (J,) each leaf proposes for a batch of n, given the values u."""
         total = int(np.ceil(self.candidates * n))
         best = np.array([u[leaf.rows].max(initial=-np.inf) for leaf in leaves])
         if self.by == "rank":
@@ -45,10 +45,11 @@ class Budget:
 
 
 def budget_by_volume(volume: Floats, best: Floats, total: int) -> Ints:
-    """How many candidates each leaf proposes by volume + best value: one, and `total`, at least.
+    """How many candidates each leaf proposes, by volume + best value.
 
-    Both are shares of the whole, so that neither drowns the other: in many dimensions volumes are
-    tiny numbers. A leaf without observations, best = -inf, is paid for its volume alone.
+    Each leaf proposes one at least, and all together `total` at least. Volume and value are shares
+    that sum to one, so that neither drowns the other: in many dimensions volumes are tiny numbers.
+    A leaf without observations, best = -inf, is paid for its volume alone.
     """
     known = np.isfinite(best)
     worth = np.zeros(len(best))
@@ -63,7 +64,7 @@ def budget_by_volume(volume: Floats, best: Floats, total: int) -> Ints:
 
 
 def budget_by_rank(best: Floats, total: int) -> Ints:
-    """The same by rank: the r-th best leaf is paid 1/r, and none that would get hardly anything."""
+    """The same by rank: the r-th best leaf has a share of 1/r, a tiny share counts as none."""
     rank = np.empty(len(best))
     rank[np.argsort(-best, kind="stable")] = np.arange(1, len(best) + 1)
     share = 1.0 / rank
@@ -71,7 +72,7 @@ def budget_by_rank(best: Floats, total: int) -> Ints:
 
 
 def apportion(share: Floats, total: int) -> Ints:
-    """Whole numbers in proportion to the shares, which sum to the total (largest remainders)."""
+    """Whole numbers in proportion to the shares that sum to the total, by largest remainders."""
     if share.sum() <= 0:
         share = np.ones(len(share))
     exact = share / share.sum() * total

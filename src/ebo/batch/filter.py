@@ -1,4 +1,4 @@
-"""The filter: many candidates -> one batch that is good and diverse (Section 3.3).
+"""The filter: many candidates become one batch that is good and diverse (Section 3.3).
 
 =============  ===========  ====================================================================
 name           shape        meaning
@@ -18,7 +18,7 @@ from ebo.arrays import Floats, Ints
 from ebo.tilegp.kernel import Limit, members
 
 LEAST_VARIANCE = 1e-6  # of a candidate, whatever rounding says
-# Noise of the points chosen: without, rounding errors would grow from one to the next.
+# Noise of the points chosen. Without it rounding errors would grow from one to the next.
 JITTER = 1e-4
 
 
@@ -31,10 +31,11 @@ def select(
     cuts: Floats,
     pending: Floats,
 ) -> Ints:
-    """Rows of the batch that greedily maximises ξ(X) = log det K_X + Σ value, pending points in K.
+    """Rows of the batch that greedily maximises ξ(X) = log det K_X + Σ value.
 
-    The gain of a candidate is log of its variance given the points chosen so far, plus its value.
-    A point chosen costs one row of a Cholesky factor over all candidates: O(C (B + D)) each.
+    Pending points are in K from the start. The gain of a candidate is the log of its variance,
+    given the points chosen so far, plus its value. Each point chosen takes one row of a Cholesky
+    factor over all candidates: O(C (B + D)).
     """
     points = np.concatenate([pending, P])
     taken = len(pending)

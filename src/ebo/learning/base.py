@@ -1,4 +1,4 @@
-"""What all ways of learning share: the data, the structure that is learned, and a leaf's model.
+"""What all ways of learning share: the data, the structure that is learned, a leaf's model.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -29,14 +29,14 @@ from ebo.tilegp.leaves import Map
 from ebo.tilegp.posterior import Posterior
 from ebo.tilegp.smooth import Smooth
 
-# A leaf's own mean and variance count as much as the whole's with so many points: as many as a
-# quantity needs before its own deviation is known to a third.
+# With so many points a leaf's own mean and variance count as much as those of the whole: about as
+# many as it takes to know a deviation to a third.
 SHRINKAGE = 4.0
 
 
 @dataclass(frozen=True)
 class Data:
-    """All observations, how the space is partitioned, and which model learns from them."""
+    """All observations, with the partition and the model that an iteration uses for them."""
 
     T: Floats
     u: Floats
@@ -51,7 +51,7 @@ class Data:
 
     @cached_property
     def best(self) -> Ints:
-        """Rows of the best observations, two leaves full, best first."""
+        """Rows of the best observations, the best first; as many as two leaves hold."""
         return np.argsort(-self.u, kind="stable")[: 2 * self.partition.leaf_size]
 
     @cached_property
@@ -62,45 +62,56 @@ class Data:
 
 @dataclass(frozen=True)
 class Structure:
-    """What is known of the function as a whole."""
+    """What is known of the function as a whole.
+
+    noise: σ² as the chain has it, which knows of no smooth part.
+    together: (F, F), how often two dimensions were in one group.
+    smooth: the smooth part, if there is one.
+    pair: (2, F), the two points that probes are made of, if there are any.
+    """
 
     z: Ints
     density: Floats
-    noise: float  # of the chain, which knows of no smooth part
-    together: Floats  # (F, F) how often two dimensions were in one group
+    noise: float
+    together: Floats
     smooth: Smooth | None = None
-    pair: Floats | None = None  # (2, F) what probes are made of
+    pair: Floats | None = None
 
     @classmethod
     def simplest(cls, model: Model, dims: int) -> Structure:
-        """Every dimension by itself, and all noise: whatever is more must be earned."""
+        """A first guess: every dimension by itself, and all is noise. The rest must be learned."""
         rate, shape = model.beta
         density, separate = np.full(dims, shape / rate), np.arange(dims)
         return cls(separate, density, float(model.noise_grid[-1]), np.eye(dims))
 
     @property
     def leaf_noise(self) -> float:
-        """The noise of a leaf's model."""
+        """σ² of a leaf's model: that of the smooth part where there is one."""
         return self.noise if self.smooth is None else self.smooth.noise
 
     @property
     def additive_lead(self) -> float:
-        """How far the additive part outweighs the smooth one: 1 without any, 0 where half is."""
+        """1 - 2ω or 0: 1 without a smooth part, 0 where half of the kernel or more is smooth."""
         return 1.0 if self.smooth is None else max(0.0, 1.0 - 2.0 * self.smooth.share)
 
     @property
     def smooth_lead(self) -> float:
-        """How far the smooth part outweighs the additive one: 0 without any, or where half is."""
+        """2ω - 1 or 0: 1 where all of the kernel is smooth, 0 where half of it or less is."""
         return 0.0 if self.smooth is None else self.smooth.lead
 
 
 @dataclass(frozen=True)
 class LeafModel:
-    """The posterior of a leaf, with the way from the unit cube and standardised values to it."""
+    """The posterior of a leaf, and the map between its coordinates and scale and those of all.
+
+    T, y: the observations that it knows: points of the unit cube, values in the model's scale.
+    lower, width: where the leaf's coordinates begin, and how long they are, each (F,).
+    mean, scale: a value v of the model is the standardised value mean + scale v.
+    """
 
     posterior: Posterior
-    T: Floats  # the observations, in the unit cube
-    y: Floats  # their values, in the model's scale
+    T: Floats
+    y: Floats
     lower: Floats
     width: Floats
     mean: float
@@ -111,21 +122,21 @@ class LeafModel:
         return np.clip((P - self.lower) / self.width, 0.0, 1.0)
 
     def predict(self, P: Floats) -> tuple[Floats, Floats]:
-        """Mean and deviation of the standardised values at points of the unit cube."""
+        """Mean and deviation, each (S,), of the standardised values at points of the unit cube."""
         mean, sd = self.posterior.predict(self.to_leaf(P))
         return self.mean + self.scale * mean, self.scale * sd
 
 
 class Belief(Protocol):
-    """What one iteration takes for true; see belief.py."""
+    """What learning needs of a belief; the beliefs are in belief.py."""
 
     @property
     def structure(self) -> Structure:
-        """The structure, with its smooth part or without."""
+        """The structure that models have: with the smooth part or without."""
         ...
 
     def rows(self, data: Data, rows: Ints, rng: np.random.Generator) -> Ints:
-        """Rows of the observations that the model of a leaf with these rows knows."""
+        """The observations that the model of a leaf knows; `rows` are those in the leaf."""
         ...
 
 
@@ -134,7 +145,7 @@ DrawnCovariant = TypeVar("DrawnCovariant", bound=Belief, covariant=True)
 
 
 class Ensemble(Protocol[DrawnCovariant]):
-    """All beliefs there are."""
+    """The beliefs that an iteration draws from."""
 
     @property
     def smooth(self) -> bool:
@@ -144,13 +155,18 @@ class Ensemble(Protocol[DrawnCovariant]):
     def draw(
         self, structure: Structure, rng: np.random.Generator, *, fixed: bool = False
     ) -> DrawnCovariant:
-        """The belief of one iteration; `fixed` says that the structure is not learned."""
+        """The belief of one iteration. `fixed`: the structure is kept and not learned."""
         ...
 
 
 @dataclass(frozen=True)
 class Learning(Generic[Drawn]):
-    """What an iteration has learned: models of leaves by number, the structure of all, a belief."""
+    """What an iteration has learned.
+
+    models: those of the leaves that were wanted, by the number of the leaf.
+    structure: what is known of the function as a whole.
+    belief: what the iteration takes for true.
+    """
 
     models: dict[int, LeafModel]
     structure: Structure
@@ -158,11 +174,11 @@ class Learning(Generic[Drawn]):
 
 
 class Learner(Protocol):
-    """A way to learn."""
+    """A way to learn the structure and the models of the leaves."""
 
     @property
     def sweeps(self) -> int:
-        """Gibbs sweeps an iteration; 0 keeps the structure as it is."""
+        """How many Gibbs sweeps an iteration makes; 0 keeps the structure as it is."""
         ...
 
     def learn(
@@ -178,35 +194,38 @@ class Learner(Protocol):
         map: Map,
         threads: int,
     ) -> Learning[Drawn]:
-        """Models of the leaves that are wanted, the structure of all, and the belief drawn.
+        """Learn the structure, draw a belief, and condition the models of the wanted leaves.
 
-        structure: the one before. once, each: streams for what is done once, and for every leaf.
+        wanted: numbers of the leaves whose models are needed.
+        structure: that of the iteration before, if there was one.
+        once, each: random streams, for what is done once and for what is done in every leaf.
+        map, threads: how leaves are worked on side by side, and how many threads a chain may use.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of some values, drawn towards 0 and 1 where there are few."""
+    """Mean and deviation of values. With few values they are drawn towards 0 and 1."""
 
     mean: float
     deviation: float
 
     @classmethod
     def of(cls, u: Floats) -> Scale:
-        """That of values u."""
+        """The scale of the values u."""
         count = len(u) + SHRINKAGE
         mean = float(u.sum() / count)
         variance = (np.sum((u - mean) ** 2) + SHRINKAGE) / count
         return cls(mean, float(np.sqrt(variance)))
 
     def apply(self, u: Floats) -> Floats:
-        """Values of mean 0 and deviation 1."""
+        """The values u in this scale: about mean 0 and deviation 1."""
         return (u - self.mean) / self.deviation
 
 
 def condition(data: Data, rows: Ints, structure: Structure, rng: np.random.Generator) -> LeafModel:
-    """Condition on some of the observations, with the structure that all share."""
+    """The model that knows some rows of the observations, with the structure that all share."""
     T, u, dims = data.T[rows], data.u[rows], data.dims
     scale = Scale.of(u)
     kernel = data.model.draw_kernel(data.categorical, rng)
@@ -220,14 +239,14 @@ def condition(data: Data, rows: Ints, structure: Structure, rng: np.random.Gener
 
 
 def leaf_box(lower: Floats, upper: Floats, categorical: Bools) -> Box:
-    """A part of the unit cube as the sampler's box."""
+    """A part of the unit cube as a box for the sampler."""
     return Box(lower, upper, tuple("label" if mask else "continuous" for mask in categorical))
 
 
 def chain_start(
     structure: Structure, width: Floats, kernel: SampledKernel, prior: Prior
 ) -> ChainState:
-    """The structure as the start of a chain on a box of some width."""
+    """The state from which a chain starts, on a box of some width, if this is the structure."""
     cuts = np.clip(np.rint(structure.density * width), 0, kernel.most_cuts).astype(np.int64)
     if prior.per_layer:
         cuts = np.repeat(cuts[:, None], kernel.layers, axis=1)
@@ -235,7 +254,7 @@ def chain_start(
 
 
 def per_dimension(cuts: Ints) -> Floats:
-    """Cuts (F,) or (F, L) as one number a dimension."""
+    """Cuts (F,) or (F, L) as one number for each dimension, the mean over layers."""
     return np.asarray(cuts.reshape(len(cuts), -1).mean(axis=1), dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The TileGP that every leaf has: its kernel and the prior of what is learned of it (Alg. 2)."""
+"""The Gaussian process of a leaf: its kernel, and the prior of z, cuts and noise (Alg. 2)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ebo.tilegp.families import FAMILIES
 from ebo.tilegp.gibbs import Prior
 from ebo.tilegp.kernel import Limit, SampledKernel
 
-# The noise variances that are tried where it is learned, in parts of the variance of the values:
-# from as little as double precision bears to all of it, four for each factor of ten.
+# The noise variances that are tried where noise is learned, in parts of the variance of the values:
+# from as little as double precision bears to all of the variance, four for each factor of ten.
 NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 
 
@@ -21,17 +21,20 @@ NOISE_GRID = np.geomspace(1e-5, 1.0, 21)
 class Model:
     """The Gaussian process of a leaf.
 
-    kernel: "laplace" (the default: fast, and good on all problems tried) or "hat", for infinitely
-        many layers; "tile-coding" or "mondrian-grid", for `layers` layers, as in the paper.
-    layers: L. More layers are closer to the limit; the cost grows with them.
-    alpha: α, Dirichlet prior of the groups. A large value makes for many small groups.
-    beta: (β₀, β₁), rate and shape of the Gamma prior of a dimension's number of cuts; their mean is
-        β₁/β₀. More cuts are for functions that vary faster.
-    group_limit: most parameters in a group; None for no limit. Large groups can fit more, and need
-        many more observations to be found.
+    kernel: "laplace" or "hat", which stand for infinitely many layers, or "tile-coding" or
+        "mondrian-grid", with `layers` layers, as in the paper. The default, "laplace", is fast, and
+        good on all problems that were tried. Also a name that was added to
+        `ebo.tilegp.families.FAMILIES`.
+    layers: L, for the kernels that have layers. With more layers a kernel is closer to its limit,
+        and takes longer in proportion.
+    alpha: α of the Dirichlet prior of the groups. A large α expects many small groups.
+    beta: (β₀, β₁), rate and shape of the Gamma prior of a parameter's number of cuts. The mean is
+        β₁/β₀. Functions that vary faster need more cuts.
+    group_limit: the most parameters in a group; None for no limit. Large groups can fit more, and
+        it takes many more observations to find them.
     noise: noise variance σ², in parts of the variance of a leaf's values; None to learn it.
-    per_layer: a number of cuts for every layer, as in Section 3.2 to the letter and about `layers`
-        times dearer; or one for all layers of a parameter.
+    per_layer: whether every layer has its own number of cuts, as in Section 3.2, or all layers of a
+        parameter share one. Own numbers take about `layers` times as long.
     """
 
     kernel: str = "laplace"
@@ -67,7 +70,7 @@ class Model:
         return NOISE_GRID
 
     def draw_kernel(self, categorical: Bools, rng: np.random.Generator) -> SampledKernel:
-        """The kernel, with layers of its own where it has any."""
+        """The kernel, with new layers if it has any."""
         return FAMILIES[self.kernel].draw(len(categorical), self.layers, rng, categorical)
 
     def limit(self, categorical: Bools) -> Limit:

@@ -1,4 +1,4 @@
-"""Learning as printed (Alg. 1): every leaf has a chain of its own, and all agree on a structure."""
+"""Learning as printed (Alg. 1): each leaf has its own chain, and all agree on one structure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from ebo.tilegp.posterior import Posterior
 class PerLeaf:
     """Gibbs sampling in every leaf (line 6), and synchronisation (line 13).
 
-    sweeps: Gibbs sweeps of each leaf's chain an iteration; 0 keeps the structure of the state that
-        the optimiser was restored from.
+    sweeps: Gibbs sweeps that each leaf's chain makes in an iteration. 0 learns nothing and keeps
+        the structure that the optimiser was restored with.
     """
 
     sweeps: int = 10
@@ -78,10 +78,11 @@ class PerLeaf:
     def leaf(
         self, data: Data, leaf: Leaf, structure: Structure | None, rng: np.random.Generator
     ) -> tuple[LeafModel, ChainState]:
-        """Run a chain of the leaf's own, and condition on its observations.
+        """Run a chain in one leaf, and condition on the leaf's observations.
 
-        Where there are more than `leaf_size`, since `max_leaves` is reached or a fixed partition
-        fills up, the chain knows so many, by chance: its cost is the cube of their number.
+        A leaf may have more than `leaf_size` observations, if there are `max_leaves` leaves or if a
+        fixed partition fills up. Then the chain knows `leaf_size` of them, drawn at random: its
+        time grows with the cube of their number.
         """
         partition = data.partition
         lower = np.maximum(leaf.lower - partition.overlap, 0.0)

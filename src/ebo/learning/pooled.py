@@ -1,10 +1,10 @@
 """Pooled learning: one structure for all, from blocks of observations whose likelihoods add up.
 
 A leaf of a hundred observations knows next to nothing of the groups of fifty dimensions, and
-averaging many such leaves does not help (docs/research.md). So one chain is carried on from
-iteration to iteration, on blocks of observations that share z, cuts and noise; beside the additive
-part a smooth one is fitted around the best observation. Then a leaf is only conditioned. Probes
-(moves/probes.py) are a block of their own.
+averaging many such leaves does not help (docs/research.md). So there is one chain, which goes on
+from iteration to iteration, on blocks of observations that share z, cuts and noise. Beside this
+additive part a smooth part is fitted around the best observation. The model of a leaf then only
+needs to be conditioned on its observations. Probes (moves/probes.py) are a block of their own.
 """
 
 from __future__ import annotations
@@ -39,24 +39,26 @@ from ebo.tilegp.smooth import fit as fit_smooth
 
 # Beyond so many dimensions blocks shrink, so that a sweep costs as much as it does there.
 MANY_DIMENSIONS = 60
-# Observations that the smooth part is fitted to, at their number cubed: 0.1 to 0.2 s.
+# Observations that the smooth part is fitted to. The time, 0.1 to 0.2 s, grows with their cube.
 SMOOTH_FROM = 400
-BEST = 0.2  # share of the best ones of those learned from: they are soon all of one place
-MEMORY = 0.8  # of how often dimensions were together: about the last five iterations count
-PROBES = 1.5  # most probes in a block, over other blocks' size: five for each of 60 dimensions
-SAME = 1e-9  # coordinates that differ by less are rounded differently
+BEST = 0.2  # share of the best among those learned from; with more, all would be of one place
+MEMORY = 0.8  # weight of the past in `together`: about the last five iterations count
+PROBES = 1.5  # size of a block of probes over that of others: five for each of 60 dimensions
+SAME = 1e-9  # coordinates that differ by less differ by rounding only
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """One z and k for all leaves.
+    """One z and one k for all leaves.
 
-    sweeps: Gibbs sweeps over all parameters an iteration. More learn faster and cost in proportion;
-        0 keeps the structure of the state that the optimiser was restored from.
-    learn_from: most observations that a sweep looks at: a fifth of them the best, the others by
-        chance. Groups are found sooner with more, and a sweep costs in proportion.
-    block_size: most observations of a block. Large blocks know far more per observation; the cost
-        grows with the square of it.
+    sweeps: Gibbs sweeps over all parameters in an iteration. More of them learn faster and take
+        longer in proportion. 0 learns nothing and keeps the structure that the optimiser was
+        restored with.
+    learn_from: the most observations that a sweep looks at. A fifth of them are the best, the
+        others are drawn at random. With more, groups are found sooner, and a sweep takes longer in
+        proportion.
+    block_size: the most observations of a block. An observation tells far more in a large block;
+        the time grows with the square of the size.
     """
 
     sweeps: int = 1
@@ -104,7 +106,7 @@ class Pooled:
         rng: np.random.Generator,
         threads: int,
     ) -> Structure:
-        """Carry the chain on, and fit a smooth part beside it if that is wanted."""
+        """Let the chain go on, and fit a smooth part beside it if one is wanted."""
         pair = None if before is None else before.pair
         blocks = [
             (data.T[rows], Scale.of(data.u[rows]).apply(data.u[rows]))

@@ -1,7 +1,7 @@
 """One z out of many: what leaves, or the sweeps of a chain, agree on (Alg. 1, line 13).
 
-Two dimensions belong together where most samples put them into one group: correlation
-clustering of the frequencies P, which maximises Σ (P_ij - 1/2) over the pairs put together.
+Two dimensions belong together if most samples put them into one group. This is correlation
+clustering of the frequencies P: it maximises the sum of P_ij - 1/2 over the pairs put together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ebo.tilegp.gibbs import canonical
 
 
 def co_membership(z: ArrayLike) -> Floats:
-    """Frequencies (D, D) of two dimensions sharing a group in samples z (S, D)."""
+    """How often, (D, D), two dimensions share a group in samples z (S, D)."""
     samples = np.atleast_2d(np.asarray(z))
     if len(samples) == 0:
         raise ValueError("no samples of z; give at least one")
@@ -27,8 +27,8 @@ def co_membership(z: ArrayLike) -> Floats:
 def combine_groups(frequency: Floats, group_limit: int | None = None) -> Ints:
     """Groups (D,) by correlation clustering of co-membership frequencies (D, D).
 
-    Starts from all dimensions apart and moves one dimension at a time to where it gains most,
-    until none gains: a local optimum, in the order of the dimensions, without randomness.
+    It starts with all dimensions apart, and moves one dimension at a time to where it gains most,
+    in their order, until none gains anything. The result is a local optimum; nothing is random.
     """
     dims = len(frequency)
     limit = group_limit or dims
@@ -51,9 +51,9 @@ def combine_groups(frequency: Floats, group_limit: int | None = None) -> Ints:
 
 
 def combine_cuts(densities: Floats) -> Floats:
-    """Cuts per whole range (D,): the rounded mean over leaves (J, D), each given as a density.
+    """Cuts of the whole range (D,): the rounded mean of the densities of the leaves (J, D).
 
-    A leaf's number of cuts over its width, so that wide and narrow leaves speak of the same thing.
+    A density is a leaf's number of cuts over its width. So wide and narrow leaves can be compared.
     """
     if len(densities) == 0:
         raise ValueError("no cuts to combine; give those of at least one leaf")
@@ -70,7 +70,7 @@ def rand_index(z: ArrayLike, truth: ArrayLike) -> float:
 
 
 def adjusted_rand_index(z: ArrayLike, truth: ArrayLike) -> float:
-    """Rand index, scaled so that groupings drawn at random have 0 on average and equal ones 1."""
+    """Rand index, scaled so that random groupings have 0 on average, and equal ones have 1."""
     a, b = canonical(z), canonical(truth)
     table = np.zeros((a.max() + 1, b.max() + 1))
     np.add.at(table, (a, b), 1.0)

@@ -1,4 +1,4 @@
-"""Where new points come from: moves from good observations, polish, probes (Alg. 1, lines 8-10)."""
+"""Where new points come from: the search with its moves, polish, probes (Alg. 1, lines 8-10)."""
 
 from ebo.moves.base import Move, Region
 from ebo.moves.climbing import Climbing

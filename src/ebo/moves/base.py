@@ -1,4 +1,4 @@
-"""A move makes tries around a point; the posterior picks the best of them.
+"""What a move is: it makes tries around a point, and the posterior picks the best of them.
 
 =========  =======  ==========================================================================
 name       shape    meaning
@@ -24,22 +24,22 @@ from ebo.arrays import Floats, Ints
 from ebo.learning.base import LeafModel
 from ebo.partition import Leaf
 
-Snap = Callable[[Floats], Floats]  # points of the unit cube, discrete parameters to their places
+Snap = Callable[[Floats], Floats]  # moves discrete parameters of points to their places
 
-# Observations that are good enough to start from, or to take blocks of. Ranks are drawn evenly on
-# the scale of logarithms, so that the first come most often whatever the number is.
+# So many of the best observations are good enough to start from, or to take blocks of. Ranks are
+# drawn evenly on a log scale, so that the first ones come most often, whatever the number is.
 GOOD = 20
-MAXIMA = 10  # samples of the maximum, for max-value entropy, as its authors take
+MAXIMA = 10  # samples of the maximum for max-value entropy: as many as its authors take
 PLACES = 100  # random points, beside the observations, at which the maximum may be
-LEAST_GAIN = 0.05  # of a sample over the best value, in a model's deviations: else none is left
+LEAST_GAIN = 0.05  # least gain of such a sample over the best value, in a model's deviations
 
 
 class Move(ABC):
-    """Tries around a point; the posterior picks.
+    """A way to make tries around a point. The posterior picks the best of them.
 
-    share: of the candidates that make the move.
-    by_group: whether the posterior takes the best block for each group that is to move, one after
-        the other, or the best point as a whole.
+    share: the part of the candidates that make the move.
+    by_group: whether the posterior picks the best block for each group, one group after the other,
+        or the best point as a whole.
     """
 
     share: float = 1.0
@@ -47,19 +47,24 @@ class Move(ABC):
 
     @abstractmethod
     def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:
-        """Points P (S, F) around x; those outside the region are clipped.
+        """Points P (S, F) around x. The search clips those that are outside of the region.
 
         reach: how far this candidate may go, in parts of the region's sides.
+        rng: all that is random must come from it.
         """
 
     def chance(self, region: Region) -> float:
-        """The share of a region's candidates that make the move."""
+        """The chance that a candidate of a region makes the move."""
         return self.share
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where candidates are looked for: a leaf, what is known there, and what is aimed at."""
+    """Where the search looks for candidates: a leaf, what is known there, and what it aims at.
+
+    T, u: the observations in the leaf's box; the model may know others.
+    snap: moves discrete parameters of points to their places.
+    """
 
     model: LeafModel
     leaf: Leaf
@@ -72,7 +77,7 @@ class Region:
 
     @cached_property
     def aim(self) -> Aim:
-        """What points are worth, in the model's scale."""
+        """The acquisition function for means and deviations in the model's scale."""
         return Aim(self.acquisition, self.goal, self.model.mean, self.model.scale)
 
     @cached_property
@@ -86,9 +91,9 @@ class Region:
         return self.model.posterior.groups
 
     def with_maxima(self, rng: np.random.Generator) -> Region:
-        """The same with samples of the leaf's maximum in the goal, if the acquisition needs them.
+        """This region with samples of its maximum in the goal, if the acquisition needs them.
 
-        None of them is below the best value.
+        All samples are above the best value.
         """
         how, model = self.acquisition.maxima, self.model
         if how is None:
@@ -109,11 +114,11 @@ class Region:
         return lower + rng.random((count, len(lower))) * (upper - lower)
 
     def within(self, P: Floats) -> Floats:
-        """The points of the leaf that are nearest, discrete parameters at their places."""
+        """The nearest points of the leaf, with discrete parameters at their places."""
         return self.snap(P.clip(self.leaf.lower, self.leaf.upper))
 
     def best_blocks(self, m: int) -> Ints:
-        """Rows of the model's observations, those whose block m is worth most by itself first."""
+        """Rows of the model's observations; first those whose block m is best by itself."""
         if m not in self._best_blocks:
             worth = self.model.posterior.component(m)
             self._best_blocks[m] = np.argsort(-worth, kind="stable")
@@ -121,10 +126,10 @@ class Region:
 
 
 def log_uniform(n: int, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Ints:
-    """Numbers 0 .. n - 1, of which the first come often: log(1 + i) is about uniform."""
+    """Random numbers i of 0 .. n - 1; small ones come often: log(1 + i) is about uniform."""
     return np.minimum(((n + 1) ** rng.random(shape)).astype(np.int64) - 1, n - 1)
 
 
 def good(order: Ints, rng: np.random.Generator) -> int:
-    """One of the first rows of an order."""
+    """One of the first rows of an order, the very first most often."""
     return int(order[log_uniform(min(len(order), GOOD), rng)])

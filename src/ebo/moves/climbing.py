@@ -1,8 +1,8 @@
 """Candidates of a leaf one after the other, each as if those before it had been observed.
 
 Each starts at a good observation and makes moves from there. How many groups move, and how far, is
-drawn for each, evenly on the scale of logarithms: no function tells in advance whether few bold
-moves or many small ones pay.
+drawn for each candidate, evenly on a log scale: no function tells in advance whether few bold moves
+or many small ones pay.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ebo.moves.starts import Starts, best_of_regions
 from ebo.tilegp.posterior import Walk
 
 MOST = 10**6  # tries, and passes: a search of more would not come to an end
-PIECE = 50  # candidates of a leaf that know of each other: more would hold up the other threads
-SHORTEST_REACH = 1e-2  # of a candidate, in parts of a leaf's sides; the longest is all of them
+PIECE = 50  # most candidates that are searched in one go: more would hold up the other threads
+SHORTEST_REACH = 1e-2  # of a candidate, in parts of a leaf's sides; the longest reach is 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Climbing:
-    """The default search.
+    """The default search: candidates climb from good observations, one after the other.
 
-    passes: times that every group that is to move has its turn; twice as often as long as all
-        observations fit into one leaf, when every evaluation counts and a search costs little.
+    passes: how often each group that is to move has its turn. It is twice as often as long as all
+        observations fit into one leaf, when every evaluation counts and a search takes little time.
     starts: where candidates begin.
     """
 
@@ -40,12 +40,12 @@ class Climbing:
         check_count("passes", self.passes, 1, most=MOST)
 
     def pieces(self, count: int) -> list[int]:
-        """Equal numbers of candidates that are searched side by side."""
+        """The candidates of a leaf in nearly equal numbers, to be searched side by side."""
         parts = -(-count // PIECE)
         return [count // parts + (i < count % parts) for i in range(parts)]
 
     def with_time(self, few: bool) -> Climbing:
-        """With twice the passes where there are few observations."""
+        """The same search, with twice the passes if there are few observations."""
         return replace(self, passes=min(2 * self.passes, MOST)) if few else self
 
     def propose(
@@ -56,7 +56,7 @@ class Climbing:
         pending: Floats,
         rng: np.random.Generator,
     ) -> Floats:
-        """Candidates (count, F); pending points of the leaf count as observed."""
+        """Candidates (count, F). Pending points in the leaf count as observed at their mean."""
         model, leaf = region.model, region.leaf
         near = pending[np.all((pending >= leaf.lower) & (pending <= leaf.upper), axis=1)]
         walk = Walk(model.posterior, room=count + len(near))

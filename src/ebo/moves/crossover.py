@@ -1,7 +1,7 @@
-"""Blocks of other observations, those that are worth most by themselves first.
+"""Crossover: a point takes blocks of other observations, of the best ones most often.
 
 It is the paper's reading of evolutionary search (Section 3.6): under an additive model a block that
-is good in one point is good in another. The best blocks are found in poor points, too.
+is good in one point is good in another. The best blocks may be in points that are poor as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Crossover(Move):
     """A point may take blocks of good observations, however far away they are.
 
     count: tries for each group.
-    share: of the candidates that try it.
+    share: the part of the candidates that make the move.
     """
 
     count: int = 10

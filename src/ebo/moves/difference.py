@@ -1,6 +1,6 @@
-"""The step of differential evolution: x + c (a - b), a and b good observations.
+"""The step of differential evolution: x + c (a - b), with good observations a and b.
 
-What good points differ by are directions that matter together, whatever they are.
+The differences of good points show along which directions one may move and stay good.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ebo.arrays import Floats
 from ebo.checks import check_count, check_number
 from ebo.moves.base import Move, Region
 
-PARENTS = 60  # best observations that a and b are drawn from: wide apart, and still good
-SHORTEST = 1e-2  # c is from this to 1, evenly on the scale of logarithms
+PARENTS = 60  # a and b are among so many of the best: still good, and far apart
+SHORTEST = 1e-2  # c is drawn from this to 1, evenly on a log scale
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Move):
-    """All groups at once, along a difference of two good observations.
+    """A step of all groups at once, along the difference of two good observations.
 
     count: tries.
-    share: most of the candidates, a share, that begin with it: so many where all is smooth, none
-        where half is additive.
+    share: the part of the candidates that begin with it where the whole kernel is smooth. There are
+        fewer the more of it is additive, and none from half of it on.
     """
 
     count: int = 40
@@ -34,7 +34,7 @@ class Difference(Move):
         check_number("share", self.share, 0.0, 1.0)
 
     def chance(self, region: Region) -> float:
-        """By how far the smooth part outweighs the additive one."""
+        """`share`, times how far the smooth part outweighs the additive one."""
         smooth = region.model.posterior.smooth
         return self.share * smooth.lead if smooth is not None and len(region.best) else 0.0
 

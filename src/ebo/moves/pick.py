@@ -1,4 +1,4 @@
-"""The posterior picks: the best of some tries, as a whole or block by block."""
+"""How the posterior picks the best of some tries: as a whole, or block by block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ebo.tilegp.posterior import Walk
 
 
 def best_point(P: Floats, walk: Walk, region: Region) -> tuple[Floats, Singles]:
-    """The best of the points P, and its v."""
+    """The best of the points P, and the v of it."""
     mean, sd, whitened = walk.whole(region.model.to_leaf(P))
     chosen = int(region.aim.worth(mean, sd).argmax())
     return P[chosen], whitened[chosen]
@@ -17,9 +17,9 @@ def best_point(P: Floats, walk: Walk, region: Region) -> tuple[Floats, Singles]:
 def best_blocks(
     P: Floats, order: Ints, v: Singles, walk: Walk, region: Region
 ) -> tuple[Floats, Singles]:
-    """The point P[0], whose v is given, with the best block of all P for each group in an order.
+    """The point that P[0] becomes, and its v; the v of P[0] is given.
 
-    And the v of the point that it becomes.
+    For one group after the other, in an order, its block is replaced by the best one of all P.
     """
     x = P[0].copy()
     rows, v = walk.climb(order, v, region.model.to_leaf(P), region.aim)

@@ -1,7 +1,8 @@
-"""The appendix's heuristic: i-th best blocks combined for half of the candidates, the rest random.
+"""The heuristic of the appendix: the i-th best blocks of all groups make the i-th candidate.
 
-Block-coordinate search from a random point of the leaf; on its way, the best blocks of each group
-are remembered in their order. The best of all is improved before the next group's turn.
+The search starts at a random point of the leaf. Group by group it remembers the best blocks in
+their order, takes the best one, and improves it before the next group's turn. The remembered blocks
+make half of the candidates; the others are random points.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ebo.tilegp.posterior import Walk
 class Printed:
     """The search as printed.
 
-    tries: points whose blocks are tried for each group.
-    passes: times that every group has its turn.
+    tries: random points whose blocks are tried for each group.
+    passes: how often every group has its turn.
     """
 
     tries: int = 1000
@@ -33,11 +34,11 @@ class Printed:
         check_count("passes", self.passes, 1, most=10**6)
 
     def pieces(self, count: int) -> list[int]:
-        """All at once: the heuristic is of a whole leaf."""
+        """All candidates of a leaf at once, as the heuristic wants them."""
         return [count] if count else []
 
     def with_time(self, few: bool) -> Printed:
-        """The same."""
+        """The same search: as printed it does not depend on the observations."""
         return self
 
     def propose(
@@ -48,7 +49,7 @@ class Printed:
         pending: Floats,
         rng: np.random.Generator,
     ) -> Floats:
-        """Candidates (count, F); it makes no other moves and does not know of pending points."""
+        """Candidates (count, F). The moves and the pending points are not used."""
         model = region.model
         top = (count + 1) // 2
         walk = Walk(model.posterior, room=0)

@@ -1,9 +1,9 @@
 """Probes: points that tell which dimensions act together.
 
-A probe takes every coordinate from one of two points, a and b. Where f is a sum over groups of
-dimensions, it is then a sum of few numbers: one for each way to choose the coordinates of a group,
-whatever the function is like, and every probe is an equation for them. So a few probes for each
-dimension settle the groups, where thousands of points that share no coordinate say next to nothing.
+A probe takes every coordinate from one of two points, a and b. If f is a sum over groups of
+dimensions, its value at a probe is a sum of few unknown numbers: one for each way to choose the
+coordinates of a group. Every probe is an equation for them. So a few probes for each dimension
+settle the groups, where thousands of points that share no coordinate say next to nothing.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -26,18 +26,19 @@ from ebo.learning.pooled import are_probes
 from ebo.moves.base import Snap
 from ebo.space import Space
 
-NEAR, FAR = 0.3, 0.7  # how far b is from a, in a range that is thought of as a circle
-FROM_B = 0.15  # share of a probe's coordinates: not so many that all groups change at once
-MANY_DIMENSIONS = 60  # beyond so many, probes do not become more: they would use up the run
-FIRST = 4  # times as many observations must be there before: a must be a good one
+NEAR, FAR = 0.3, 0.7  # how far b is from a, on a range that is bent to a circle
+FROM_B = 0.15  # share of a probe's coordinates from b; with more, all groups change at once
+MANY_DIMENSIONS = 60  # beyond so many there are no more probes: they would use up the run
+FIRST = 4  # times as many other observations must come first, so that a is a good one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probes:
-    """Probes for half of each batch, until there are enough.
+    """Half of each batch is probes, until there are enough.
 
-    per_dimension: so many evaluations for each parameter (60 at most), once there are four times
-        as many observations. More tell more surely which parameters act together.
+    per_dimension: how many probes there are for each parameter, of 60 parameters at most. They
+        begin once there are four times as many observations. With more probes it is surer which
+        parameters act together.
     """
 
     per_dimension: float = 5.0
@@ -54,7 +55,10 @@ class Probes:
         space: Space,
         rng: np.random.Generator,
     ) -> tuple[Floats, int, Floats | None]:
-        """Probes, more than needed as some may be known; how many are; what they are made of."""
+        """Probes (S, F), how many of them are needed, and the pair that they are made of.
+
+        There are more than are needed, as some may be known already.
+        """
         wanted = int(self.per_dimension * min(data.dims, MANY_DIMENSIONS))
         if data.dims == 1 or not 0 < FIRST * wanted <= len(data.u):
             return np.empty((0, data.dims)), 0, pair
@@ -76,7 +80,7 @@ def new_pair(T: Floats, u: Floats, snap: Snap, rng: np.random.Generator) -> Floa
 
 
 def draw_probes(pair: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """Probes (count, F), each with one coordinate of b at least."""
+    """Random probes (count, F), each with at least one coordinate from b."""
     dims = pair.shape[1]
     from_b = rng.random((count, dims)) < max(FROM_B, min(0.5, 2.0 / dims))
     from_b[np.arange(count), rng.integers(dims, size=count)] = True

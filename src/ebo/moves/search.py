@@ -16,11 +16,11 @@ class Search(Protocol):
     """A way to make candidates."""
 
     def pieces(self, count: int) -> list[int]:
-        """The candidates of a leaf in parts that are searched side by side."""
+        """How the candidates of a leaf are divided, to be searched side by side."""
         ...
 
     def with_time(self, few: bool) -> Search:
-        """The same for few observations, when every evaluation counts."""
+        """The same search, which may take more time if there are few observations."""
         ...
 
     def propose(
@@ -31,13 +31,13 @@ class Search(Protocol):
         pending: Floats,
         rng: np.random.Generator,
     ) -> Floats:
-        """Candidates (count, F)."""
+        """Candidates (count, F) of a region, points of the unit cube."""
         ...
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the candidates of a leaf, which is searched by itself."""
+    """Some of the candidates of a leaf, which are searched by themselves."""
 
     region: Region
     count: int
@@ -46,14 +46,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Points of the unit cube, and what they are worth."""
+    """Points P (C, F) of the unit cube, and what each of them is worth, (C,)."""
 
     P: Floats
     value: Floats
 
 
 def search(strategy: Search, moves: Sequence[Move], pending: Floats, piece: Piece) -> Candidates:
-    """The candidates of a piece; their worth is told in double precision."""
+    """The candidates of a piece. What they are worth is computed in double precision."""
     region = piece.region.with_maxima(piece.rng)
     P = strategy.propose(region, moves, piece.count, pending, piece.rng)
     mean, sd = region.model.posterior.predict(region.model.to_leaf(P))

@@ -1,15 +1,18 @@
-"""Polish: points close to the best observation, by steps that shrink without success.
+"""Polish: points close to the best observation, in steps that shrink when they fail.
 
-The search goes where much may be gained, and on a summit that is nearly reached there
-is little left, in steps far shorter than its own. So once the summit is well known, a part of each
+The search goes where much may be gained. On a summit that is nearly reached little is left to gain,
+and only by steps far shorter than the search's. So once the summit is well known, a part of each
 batch is spent there, with a model of its own: of the observations nearest to the best, in their
-scale. How long its steps are, the observations say: up to as far as the nearest of them. Steps that
-fail are soon the nearest themselves, and the next ones shorter; one that succeeds has what failed
-before at some distance again. Nothing has to be remembered. Where steps are too short to matter,
-the next best observation has its turn: the best may be so by luck of the noise, or stand at a wall.
+scale.
 
-Where a step leads is for the model to say: the best of some in all directions, and then of shorter
-ones from there, again and again. In a narrow valley hardly any straight step is a good one.
+The observations say how long the steps are: at most as far as the 20th nearest of them. Steps that
+fail soon are among the nearest themselves, so that the next ones are shorter. A step that succeeds
+leaves them behind, so that the next ones are longer. Nothing has to be remembered. When the steps
+are too short to matter, the next best observation has its turn: the best one may be so by luck of
+the noise, or stand at a wall.
+
+The model says where a step leads: to the best of some points in all directions, from there to the
+best of some nearer ones, and so on. In a narrow valley hardly any straight step is a good one.
 
 =========  ===========  ======================================================================
 name       shape        meaning
@@ -35,19 +38,19 @@ from ebo.moves.pick import best_point
 from ebo.partition import Leaf
 from ebo.tilegp.posterior import Walk
 
-NEAREST = 20  # observations that say how long steps are: a few directions are not all
-SHORTEST = 0.1  # step over the longest: what fails at one length may succeed at the other
-LEAST = 1e-3  # longest step worth a point, in parts of the range of a parameter
-ROUNDS, TRIES = 8, 100  # for a point: steps end at a fiftieth of the first
+NEAREST = 20  # the steps are as long as this observation is far: fewer may lie to one side
+SHORTEST = 0.1  # shortest step over the longest: where one length fails another may succeed
+LEAST = 1e-3  # a longest step below this is worth no point; in parts of a parameter's range
+ROUNDS, TRIES = 8, 100  # for each point; the last step is a fiftieth of the first
 SHRINK = 0.6  # a round's step over that of the round before
 KNOWN = 8  # observations of the model for each dimension: enough for its slopes and curvatures
-ENOUGH = 2  # times as many observations must be on the hill: a sharp summit holds up a climb
-TURNS = 20  # observations that are looked at for steps left to try
+ENOUGH = 2  # times as many must be on the hill first: a sharp summit would hold up a climb
+TURNS = 20  # so many of the best observations may have their turn
 
 
 @dataclass(frozen=True)
 class Sphere(Move):
-    """Points in all directions, each the reach away; labels stay as they are."""
+    """Points in all directions, each as far away as the reach; categories stay as they are."""
 
     def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:
         """Points P (S, F)."""
@@ -64,7 +67,8 @@ class Sphere(Move):
 class Shrinking:
     """Points around the best observation, once its hill is known.
 
-    share: most of the batch, a share: so many where all is smooth, none where half is additive.
+    share: the part of the batch that is polish where the whole kernel is smooth. There is less the
+        more of it is additive, and none from half of it on.
     """
 
     share: float = 0.3

@@ -16,8 +16,8 @@ from ebo.partition import NARROWEST, mondrian
 class Starts:
     """Candidates start at one of the best observations of a leaf.
 
-    apart: share of them that start at the best observation of some region of the leaf instead. The
-        best of all are soon neighbours of each other; these are hills far apart.
+    apart: the part of them that start instead at the best observation of some region of the leaf.
+        The best observations of all are soon neighbours; these are on hills far apart.
     """
 
     apart: float = 0.25
@@ -26,7 +26,7 @@ class Starts:
         check_number("apart", self.apart, 0.0, 1.0)
 
     def draw(self, region: Region, hills: Ints, rng: np.random.Generator) -> Floats:
-        """A point (F,) to begin at; in a leaf without observations, any."""
+        """A point (F,) to begin at; in a leaf without observations, any point."""
         x = region.uniform(1, rng)[0]
         if len(region.best):
             x = region.T[good(hills if rng.random() < self.apart else region.best, rng)]
@@ -35,7 +35,7 @@ class Starts:
 
 
 def best_of_regions(region: Region, rng: np.random.Generator) -> Ints:
-    """Rows of the best observation in each part of a random partition of the leaf, best first."""
+    """The best observation in each part of a random partition of the leaf: rows, best first."""
     leaf, n = region.leaf, len(region.u)
     width = np.maximum(leaf.upper - leaf.lower, NARROWEST)
     T = np.clip((region.T - leaf.lower) / width, 0.0, 1.0)  # with ε > 0 some lie outside

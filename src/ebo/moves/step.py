@@ -1,4 +1,4 @@
-"""Steps in all directions, whose blocks a point may take."""
+"""Steps in all directions; a point takes the best block of them for each group."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ebo.moves.base import Move, Region
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Move):
-    """Steps of lengths up to the reach, evenly on the scale of logarithms.
+    """Steps up to the length of the reach, drawn evenly on a log scale.
 
-    count: tries for each group. More find better blocks; the cost grows in proportion.
+    count: tries for each group. More find better blocks, and take longer in proportion.
     shortest: the shortest step over the reach. A model that is sure of short steps and shy of long
-        ones takes the shortest it can choose, and climbs the nearest hill.
+        ones takes the shortest it can have, and climbs the nearest hill.
     """
 
     count: int = 40

@@ -19,7 +19,10 @@ WIDEST_LOG = 1e300  # largest h/l of a log scale
 
 @dataclass(frozen=True, repr=False)
 class Float:
-    """A real number from `low` to `high`; with `log`, equal ratios are equally far apart."""
+    """A real number from `low` to `high`, both included.
+
+    log: a log scale, on which equal ratios are equally far apart.
+    """
 
     low: float
     high: float
@@ -39,13 +42,16 @@ class Float:
 
     @property
     def levels(self) -> int:
-        """Number of distinct values; 0 means a continuum."""
+        """Number of different values; 0 for a continuum, 1 for a parameter that is fixed."""
         return int(self.low == self.high)
 
 
 @dataclass(frozen=True, repr=False)
 class Int:
-    """A whole number from `low` to `high`, both included; with `log`, on a log scale."""
+    """A whole number from `low` to `high`, both included.
+
+    log: a log scale, on which equal ratios are equally far apart.
+    """
 
     low: int
     high: int
@@ -75,9 +81,10 @@ class Int:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Categorical:
-    """One of `choices`, any hashable values; with `ordered`, neighbours in the list are alike.
+    """One of some choices.
 
-    1, 1.0 and True are three choices, though Python calls them equal.
+    choices: any hashable values. 1, 1.0 and True are three choices, though Python calls them equal.
+    ordered: whether neighbours in the list are alike, as small, medium and large are.
     """
 
     choices: Sequence[Hashable]
@@ -127,7 +134,7 @@ class Categorical:
         return len(self.choices)
 
     def index(self, value: object) -> int:
-        """Where `value` is in `choices`; another value, or another type, is an error."""
+        """The place of a value in `choices`. Another value, or another type, is an error."""
         try:
             return self._index[_key(_plain(value))]
         except (KeyError, TypeError):
@@ -162,7 +169,7 @@ def _check_flag(name: str, value: object) -> None:
 
 
 def number(value: Any) -> float:
-    """A number as a float, infinite where it is too large; a bool is not a number."""
+    """A number as a float, infinite if it is too large. A bool is not a number."""
     if type(value) is float:
         return value
     numeric = isinstance(value, Real) and not isinstance(value, bool)
@@ -191,11 +198,11 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def shown(value: object) -> str:
-    """A value as error messages show it, not too long."""
+    """A value as error messages show it, cut short if it is long."""
     return _SHORT.repr(_plain(value))
 
 
 def listed(values: Sequence[Any], *, show: Any = shown, most: int = 6) -> str:
-    """The first few of them, and how many more there are."""
+    """The first few of some values for a message, and how many more there are."""
     rest = f", ... {len(values) - most} more" if len(values) > most else ""
     return ", ".join(show(value) for value in values[:most]) + rest

@@ -48,15 +48,18 @@ from ebo.space.parameters import (
 __all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
 
 MOST_SHOWN = 20  # parameters in a notebook's table: more would fill the page
-SLACK = 1e-9  # so much of its range may a float be outside, by rounding: it is clipped
+SLACK = 1e-9  # a float may be outside by so much of its range, through rounding: it is clipped
 
 
 class Space:
     """Named parameters in a fixed order: `Space(x=Float(0, 1), n=Int(1, 9))`, or from a mapping.
 
-    `parameters` is a read-only mapping, `dims` is D, the number of parameters, and `named` tells
-    whether an objective takes dicts; it is False for a space made by `box`, where it takes arrays.
-    The arrays, read-only, are in the table above.
+    parameters: the parameters by name, read-only.
+    dims: D, the number of parameters.
+    named: whether an objective takes dicts. It is False for a space made by `box`; there an
+        objective takes arrays.
+
+    `lower`, `upper`, `free`, `levels` and `categorical` are read-only arrays; see the table above.
     """
 
     named: bool = True
@@ -109,7 +112,7 @@ class Space:
         return self.named, self.names, tuple(self.parameters.values())
 
     def check(self, X: ArrayLike) -> Floats:
-        """X as a new (n, D) array of points of this space; any that is not is an error."""
+        """X as a new (n, D) array. A point that is not of this space is an error."""
         given = _numbers(X, "X")
         if given.shape == (self.dims,):
             raise ValueError(
@@ -144,7 +147,7 @@ class Space:
         return np.clip(T, 0.0, 1.0, out=T)
 
     def from_unit(self, T: ArrayLike) -> Floats:
-        """The points T (n, F), clipped to [0, 1], as X (n, D): the value whose slot t falls in."""
+        """The points T (n, F), clipped to [0, 1], as X (n, D); of discrete ones the slot counts."""
         unit = self._clipped(T)
         X = np.tile(self.lower, (len(unit), 1))
         for rows in blocks(X.shape):
@@ -163,7 +166,7 @@ class Space:
         return unit
 
     def to_dicts(self, X: ArrayLike) -> list[dict[str, Any]]:
-        """The points X (n, D), one dict each, of Python floats, ints and the choices themselves."""
+        """The points X (n, D) as dicts, with Python floats, ints and the choices themselves."""
         points = self.check(X)
         columns = [
             _native(parameter, points[:, d]) for d, parameter in enumerate(self.parameters.values())
@@ -171,7 +174,7 @@ class Space:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def from_dicts(self, rows: Iterable[Mapping[str, Any]]) -> Floats:
-        """Points given as dicts, each with all the parameters and no others, as X (n, D)."""
+        """Points X (n, D) from dicts. Each dict has all the parameters and no others."""
         if isinstance(rows, Mapping):
             raise TypeError("rows is one mapping; give a list of them, [row]")
         points = []
@@ -236,7 +239,10 @@ class Space:
 
 
 def box(lower: ArrayLike, upper: ArrayLike, names: Sequence[str] | None = None) -> Space:
-    """The box [lower, upper] of floats, x0, x1, ... unless named; its objective takes arrays."""
+    """The box [lower, upper] of floats. Its objective takes arrays.
+
+    names: those of the parameters; x0, x1, ... if they are left out.
+    """
     low, high = _numbers(lower, "lower"), _numbers(upper, "upper")
     if low.ndim != 1 or low.size == 0 or low.shape != high.shape:
         raise ValueError(

@@ -15,8 +15,8 @@ T          (n, D)      the same points in the unit cube
 
 Continuous: t = (x - l)/(h - l). Integer and categorical, with h - l + 1 levels:
 t = (v - l + 1/2)/levels, the middle of the value's own slot, so that equal values have bit-equal t.
-A label is a category that is already some number of the box, as in a part of the unit cube: it maps
-like a continuous value and is compared like a category.
+A label is a category that has been mapped already, as in a part of the unit cube. It is mapped like
+a continuous value and compared like a category.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_WHOLE = 2**50  # beyond it neighbouring whole numbers no longer get dist
 
 
 def as_points(X: ArrayLike, dims: int) -> Floats:
-    """X as an (n, dims) float64 array; any other shape is an error."""
+    """X as an (n, dims) float64 array. Any other shape is an error."""
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != dims:
         raise ValueError(
@@ -46,7 +46,7 @@ def as_points(X: ArrayLike, dims: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """A box of D dimensions with inclusive bounds; `kinds` left out means all continuous."""
+    """A box of D dimensions with inclusive bounds. Without `kinds` all of them are continuous."""
 
     lower: Floats
     upper: Floats
@@ -84,11 +84,11 @@ class Box:
 
     @property
     def categorical(self) -> Bools:
-        """(D,) mask of the dimensions whose values are equal or not, and never near."""
+        """(D,) mask of the dimensions whose values are compared for equality only."""
         return np.array([kind in ("categorical", "label") for kind in self.kinds])
 
     def to_unit(self, X: ArrayLike) -> Floats:
-        """The points X (n, D) as T (n, D) in [0, 1]; a point outside the box is an error."""
+        """The points X (n, D) as T (n, D) in [0, 1]. A point outside of the box is an error."""
         points = as_points(X, self.dims)
         outside = ~((points >= self.lower) & (points <= self.upper))  # true for NaN as well
         if outside.any():

@@ -1,7 +1,7 @@
 """The kernel families of the optimiser, by name.
 
-A family is added by one line: `FAMILIES["mine"] = Family(draw, limit)`. What `draw` returns is a
-`SampledKernel`, whose `family` names the core's separator (native/separator.hpp).
+One line adds a family: `FAMILIES["mine"] = Family(draw, limit)`. `draw` returns a `SampledKernel`,
+whose attribute `family` names a separator of the core (native/separator.hpp).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ebo.arrays import Bools
 from ebo.tilegp.features import MondrianGrid, TileCoding
 from ebo.tilegp.kernel import Hat, Laplace, Limit, SampledKernel
 
-# Most cuts of a layer of a Mondrian grid. Their number is Poisson, so that few layers would have
-# more, and memory is in proportion.
+# The most cuts of a layer of a Mondrian grid. Their number is Poisson, so that few layers would
+# have more. The memory that a grid takes is in proportion.
 GRID_CUTS = 64
 
 
@@ -24,10 +24,10 @@ GRID_CUTS = 64
 class Family:
     """How a kernel is drawn, and what it tends to for infinitely many layers.
 
-    draw: called with the number of dimensions and of layers, a generator, and which dimensions are
-        categorical.
-    limit: what the filter compares candidates by.
-    layered: whether it has layers.
+    draw: a function that makes the kernel. It is called with the number of dimensions, the number
+        of layers, a generator, and a mask of the dimensions that are categorical.
+    limit: the kernel by which the filter compares candidates.
+    layered: whether the kernel has layers.
     """
 
     draw: Callable[[int, int, np.random.Generator, Bools], SampledKernel]

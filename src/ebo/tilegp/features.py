@@ -54,7 +54,7 @@ MOST_CELLS = 2**16 - 1  # of a dimension, where the core counts collisions
 
 
 class CellFeatures(ABC):
-    """A family of L layers of cells; it is also a kernel (`gram`)."""
+    """A family of L layers of cells. It is also a kernel (`gram`)."""
 
     whole_cuts = True  # cuts are counted; False where they are a rate
     family: ClassVar[str | None] = None  # of the core's sampler, which can learn some of them
@@ -114,7 +114,7 @@ class CellFeatures(ABC):
 
     @abstractmethod
     def _cut(self, T: Floats, group: Ints, k: Floats) -> Iterator[Ints]:
-        """The same for dimensions that are cut, with k (D, 1) or (D, L) cuts."""
+        """The same for the dimensions of a group that are cut, with k (D, 1) or (D, L) cuts."""
 
 
 class TileCoding(CellFeatures):

@@ -53,14 +53,14 @@ Block = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of z, the cuts and the noise before any data.
+    """What is known of z, the cuts and the noise before any data.
 
     alpha: Dirichlet parameter of the groups, one for all labels or (D,), one for each.
     beta: rate β₀ and shape β₁ of the Gamma prior of a dimension's expected number of cuts.
     group_limit: most dimensions in a group; None for no limit.
-    noise: the noise variance; or several, of which each is as likely, to sample it too.
-    per_layer: cuts of every layer on their own, as in the paper, or one number for all layers
-        (L times cheaper, and it mixes better; only this is possible with a limit kernel).
+    noise: the noise variance; or several, all of them equally likely, to sample it too.
+    per_layer: whether every layer has its own number of cuts, as in the paper, or all layers share
+        one. To share one takes an L-th of the time and mixes better; limit kernels can only do so.
     """
 
     alpha: float | Floats = 1.0
@@ -91,7 +91,7 @@ class Prior:
             )
 
     def alpha_of(self, dims: int) -> Floats:
-        """alpha for each of the labels 0 .. dims - 1."""
+        """alpha, (D,), for each of the labels 0 .. dims - 1."""
         alpha = np.asarray(self.alpha, dtype=np.float64)
         if alpha.ndim and alpha.shape != (dims,):
             raise ValueError(f"alpha has {alpha.size} values for {dims} dimensions; give {dims}")
@@ -105,7 +105,7 @@ class Prior:
         *,
         widths: ArrayLike | None = None,
     ) -> ChainState:
-        """Draw z, cuts and noise; a group that is full is closed to further dimensions."""
+        """Draw z, cuts and noise. A group that is full takes no further dimensions."""
         limit = self.group_limit or box.dims
         weight = self.alpha_of(box.dims).tolist()  # of a Pólya urn: |A_m| + α_m
         size = [0] * box.dims
@@ -130,7 +130,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class ChainState:
-    """Where a chain stands: all that is needed to go on from here."""
+    """Where a chain stands. It is all that is needed to go on from there."""
 
     z: Ints
     cuts: Ints
@@ -139,7 +139,7 @@ class ChainState:
 
 @dataclass(frozen=True)
 class Info:
-    """What a run tells beside its state; row s of an array is the state after sweep s."""
+    """What a run reports beside its state. Row s of an array is the state after sweep s."""
 
     z: Ints
     cuts: Ints
@@ -147,7 +147,7 @@ class Info:
     log_likelihood: Floats
     group_change_rate: float
     cut_change_rate: float
-    acceptance_rate: float  # of sweeps; those in double precision are never rejected
+    acceptance_rate: float  # of sweeps; a sweep in double precision is never rejected
     candidates: int
     seconds: float
 
@@ -170,11 +170,11 @@ def sample(
     blocks: pairs (X, y) of points (n, D) in the box and values (n,), used as they are: centre and
         scale y before. One block is a leaf; with several, all share z, cuts and noise.
     kernel: tile coding, a Mondrian grid, or a limit kernel.
-    widths: (D,), what part of the whole range the box has, 1 unless it is a leaf's.
-    learn_cuts: sample the cuts too, or keep those of the start.
-    threads: work on blocks and candidates side by side; the result does not depend on it.
+    widths: (D,), what part of the whole range the box has; 1 if it is left out.
+    learn_cuts: whether the cuts are sampled too, or kept as they are at the start.
+    threads: how many threads share the work. The result does not depend on their number.
 
-    Returns the last state, and apart from it what happened on the way.
+    Returns the last state, and apart from it a report of what happened on the way.
     """
     if sweeps < 1:
         raise ValueError(f"sweeps is {sweeps}; give at least 1")
@@ -211,7 +211,7 @@ def build(
     widths: ArrayLike | None = None,
     threads: int = 1,
 ) -> native.Gibbs:
-    """Check the input and hand it to the core; `begin` gives it a state."""
+    """Check the input and hand it to the core. `begin` then gives the chain its first state."""
     dims = box.dims
     if getattr(kernel, "family", None) is None:
         raise TypeError(
@@ -293,7 +293,7 @@ def begin(
 
 
 def canonical(z: ArrayLike) -> Ints:
-    """Rename groups to 0, 1, … in order of appearance, along the last axis."""
+    """z with its groups renamed to 0, 1, … in order of appearance, along the last axis."""
     labels = np.asarray(z)
     rows = labels.reshape(-1, labels.shape[-1])
     dims = rows.shape[1]

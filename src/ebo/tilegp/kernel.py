@@ -61,36 +61,36 @@ class Kernel(Protocol):
         ...
 
     def group_gram(self, T: Floats, T2: Floats, group: Ints, cuts: ArrayLike) -> Floats:
-        """One group's part of it, times M; nothing is checked."""
+        """M times the part of one group in kappa, (n, n2). Nothing is checked."""
         ...
 
 
 class Rows(Protocol):
-    """Rows of a kernel to points T that grow in number, in single precision."""
+    """Rows of a kernel to points T, in single precision. Points can be added to T."""
 
     def put(self, column: int, x: Floats) -> None:
-        """Set one of the points T."""
+        """Set the point T in one column."""
         ...
 
     def __call__(self, P: Floats, groups: list[Ints], scale: float, columns: int) -> Singles:
-        """Sum over groups of their similarity, times scale, of P and the first columns of T."""
+        """Similarities of P and the first columns of T, times scale, summed over groups."""
         ...
 
 
 class SampledKernel(Kernel, Protocol):
-    """What the sampler and the optimiser need of a kernel: it says what it can."""
+    """What the sampler and the optimiser need of a kernel. It says of itself what it can do."""
 
     @property
     def family(self) -> str | None:
-        """The core's separator, which decides what pairs of points a dimension sets apart.
+        """The name of its separator in the core: which pairs of points a dimension sets apart.
 
-        None where the core has none, so that cuts cannot be learned.
+        None if the core has no separator for it. Then its cuts cannot be learned.
         """
         ...
 
     @property
     def layered(self) -> bool:
-        """Whether it has layers of cells, whose cuts are counted; a limit has none."""
+        """Whether it has layers of cells, whose cuts are whole numbers. A limit has none."""
         ...
 
     @property
@@ -100,12 +100,12 @@ class SampledKernel(Kernel, Protocol):
 
     @property
     def most_cuts(self) -> int:
-        """Most cuts of a dimension that the sampler may try."""
+        """The most cuts of a dimension that the sampler may try."""
         ...
 
     @property
     def uniforms(self) -> Floats:
-        """All its randomness; nothing for a limit."""
+        """The uniforms that it was drawn from; an empty array for a limit."""
         ...
 
     def breaks(self, d: int, cuts: ArrayLike) -> Floats | None:
@@ -118,9 +118,11 @@ class SampledKernel(Kernel, Protocol):
 
 
 class Limit(ABC):
-    """A kernel that is a product of similarities of distance, without layers.
+    """A kernel without layers: in a group it is a product of functions of the distance.
 
-    in_core: which of the core's profiles is its own, for fast rows; None to compute rows here.
+    family: the name of its separator in the core.
+    in_core: the name of its profile in the core, "laplace" or "hat", which makes rows fast; None
+        computes them here.
     """
 
     family: ClassVar[str | None] = None
@@ -134,7 +136,7 @@ class Limit(ABC):
     def draw(
         cls, dims: int, layers: int, rng: np.random.Generator, categorical: Mask = None
     ) -> Self:
-        """The kernel; nothing about it is random."""
+        """The kernel. Nothing about it is random."""
         return cls(categorical)
 
     def breaks(self, d: int, cuts: ArrayLike) -> None:
@@ -152,7 +154,7 @@ class Limit(ABC):
 
     @abstractmethod
     def profile(self, distance: Floats) -> Floats:
-        """The similarity at k_d |t_d - t'_d|."""
+        """The similarity of a dimension, given k_d |t_d - t'_d|."""
 
     def similarity(self, d: int, t: Floats, t2: Floats, k: float) -> Floats:
         """s_d, the (n, n2) similarity of t (n,) and t2 (n2,), dimension d, with k cuts."""
@@ -249,7 +251,7 @@ class LimitRows:
 
 
 class GramRows:
-    """Rows of any kernel. Where there are cells, nothing may be rounded before it is in one."""
+    """Rows of any kernel, by its `group_gram`: rounding could move points to other cells."""
 
     def __init__(self, kernel: Kernel, cuts: ArrayLike, T: Floats) -> None:
         self._kernel, self._cuts, self._T = kernel, cuts, T.copy()

@@ -18,7 +18,7 @@ class Map(Protocol):
     """The built-in `map`, or that of an executor."""
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterable[Any]:
-        """Call the function on each item and give the results in the items' order."""
+        """Call the function on each item. The results come in the order of the items."""
 
 
 def sample_leaves(
@@ -32,11 +32,11 @@ def sample_leaves(
     seed: np.random.SeedSequence,
     map: Map = map,
 ) -> list[tuple[ChainState, Info]]:
-    """Run a chain in every leaf, on tile coding of its own box; leaf j has stream j of the seed.
+    """Run a chain in every leaf, on tile coding of its own box. Leaf j has stream j of the seed.
 
-    `map` runs the leaves: the built-in, or a thread pool's, since the core releases the GIL. The
-    results do not depend on which. The largest come first, so that none of them is left for one
-    thread when the others are through.
+    `map` runs the leaves: the built-in one, or that of a thread pool, since the core releases the
+    GIL. The results are the same. The largest leaves come first, so that none of them is left for
+    one thread when the others have finished.
     """
 
     def run(job: tuple[Leaf, np.random.SeedSequence]) -> tuple[ChainState, Info]:

@@ -18,7 +18,7 @@ Phi        (n, F)          features, Phi Phi' = K
 Three forms lead to the same numbers. "kernel": Cholesky of K + sigma^2 I, O(n^3), for any kernel.
 "features": Cholesky of Sigma^-1 = Phi'Phi/sigma^2 + I, O(F^3), by Woodbury's identity and the
 determinant lemma (Eq. gploglike2). "sparse": the same Sigma^-1, factorised as a sparse matrix.
-They hide behind three verbs (`Solver`), on which TileGP is written.
+All of them offer the same three things (`Solver`), and TileGP needs no more.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Features(Kernel, Protocol):
 
 
 class Solver(Protocol):
-    """K + sigma^2 I, factorised."""
+    """K + sigma^2 I in factorised form, whichever it is."""
 
     size: int  # order of the factorised matrix
     misfit: float  # y' (K + sigma^2 I)^-1 y
@@ -156,14 +156,14 @@ class Solver(Protocol):
 
 
 class PriorSolver:
-    """No observations."""
+    """The solver without observations: the prior."""
 
     size = 1
     misfit = 0.0
     log_determinant = 0.0
 
     def posterior(self, T: Floats) -> tuple[Floats, Floats]:
-        """Zero and one."""
+        """Mean zero and variance one, at all points T."""
         return np.zeros(len(T)), np.ones(len(T))
 
 

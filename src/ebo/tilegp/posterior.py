@@ -36,23 +36,24 @@ ADDED_NOISE = 1e-4  # least noise of an added point: single precision bears no l
 
 
 class Aim(Protocol):
-    """What a point is worth; see `acquisition.Aim`."""
+    """What the posterior needs of an acquisition function; see `acquisition.Aim`."""
 
     @property
     def core(self) -> native.Goal | None:
-        """The same in the core, if it has it."""
+        """The same as an object of the core; None if the core does not have the function."""
         ...
 
     def worth(self, mean: Floats, sd: Floats) -> Floats:
-        """Of posterior means and deviations, in the model's scale."""
+        """What points are worth, (S,), given their means and deviations in the model's scale."""
         ...
 
 
 class Posterior:
-    """A TileGP with given groups, cuts and noise variance, given observations.
+    """A TileGP with given groups, cuts and noise variance, after its observations.
 
-    inverse, w: R⁻¹ and R⁻¹ y, from `Posterior.of`, or from another way to take in observations.
-    smooth: with a smooth part the kernel is the mixture of both, and the noise is the mixture's.
+    inverse, w: R⁻¹ and R⁻¹ y. `Posterior.of` computes them.
+    smooth: the smooth part, if there is one. Then the kernel is the mixture of both parts, and the
+        noise is that of the mixture.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Posterior:
         y: Floats,
         smooth: Smooth | None = None,
     ) -> Self:
-        """Conditioned on observations: O(n³)."""
+        """The posterior after observations T (n, D) with values y (n,): O(n³)."""
         posterior = cls(kernel, members(z), cuts, noise, T, NOTHING, NOTHING, smooth)
         covariance = posterior.kappa(T, T)
         covariance[np.diag_indices(len(T))] += noise
@@ -92,13 +93,14 @@ class Posterior:
 
     @property
     def group_share(self) -> float:
-        """What the similarity of one group counts in the kernel."""
+        """The weight of one group's similarity in the kernel."""
         return (1.0 if self.smooth is None else 1.0 - self.smooth.share) / len(self.groups)
 
     def fit_scale(self, doubt: float) -> float:
-        """Divide y by √c, the deviation at which the kernel fits it best; returns √c.
+        """Divide y by √c, the deviation at which the kernel fits y best. Returns √c.
 
-        As few observations say little, `doubt` more are counted that would fit with √c = 1.
+        Few observations say little of c. So they are counted together with as many others as
+        `doubt` says, which fit best with c = 1.
         """
         deviation = float(np.sqrt((self.w @ self.w + doubt) / (len(self.w) + doubt)))
         self.w /= deviation
@@ -123,7 +125,7 @@ class Posterior:
 
     @cached_property
     def _weighted(self) -> tuple[Rows, Singles]:
-        """The kernel's rows to the observations, and what each row is weighted by in the mean."""
+        """The kernel's rows to the observations, and the weight of each of them in the mean."""
         weights = (self.inverse.T @ self.w).astype(np.float32)
         return self.kernel.rows(self.cuts, self.T.T), weights
 
@@ -139,10 +141,12 @@ class Posterior:
 
 
 class Walk:
-    """The posterior for a point that moves one block at a time, and for points added by and by.
+    """The posterior for a point that moves one block at a time, and for points that are added.
 
-    In single precision: good for finding out which block is best, not for what is said of a point
-    in the end. `room` is how many points can be added.
+    It works in single precision. That is enough to find out which block is best, but not to say
+    in the end what a point is worth.
+
+    room: how many points can be added.
     """
 
     def __init__(self, posterior: Posterior, room: int) -> None:
@@ -176,8 +180,9 @@ class Walk:
         return self._moments(kappa, np.zeros(self._length, dtype=np.float32))
 
     def vary(self, m: int, v: Singles, P: Floats) -> tuple[Floats, Floats, Singles]:
-        """μ and σ, each (S,), and v, (S, n), of the point P[0], whose v is given, with its block m
-        replaced by those of the points P.
+        """μ and σ, each (S,), and v, (S, n), of P[0] with its block m replaced by those of P.
+
+        v: that of the point P[0].
         """
         group, base = self._posterior.groups[m], np.ascontiguousarray(v)
         if self._core is not None:
@@ -190,10 +195,13 @@ class Walk:
         return self._moments(kappa, base)
 
     def climb(self, order: Ints, v: Singles, P: Floats, aim: Aim) -> tuple[Ints, Singles]:
-        """Rows of P that the blocks of the point P[0], whose v is given, are best taken from.
+        """Replace the blocks of the point P[0], one after the other, by the best of those of P.
 
-        One block after the other in an order, by what `aim` says they are worth; and v of the
-        point that they make.
+        order: the groups whose blocks are replaced, in this order.
+        v: that of the point P[0].
+        aim: what a point is worth.
+
+        Returns the rows of P that the blocks are from, and the v of the point that they make.
         """
         groups = [self._posterior.groups[m] for m in order]
         if self._core is not None and aim.core is not None:
@@ -211,8 +219,8 @@ class Walk:
     def add(self, x: Floats, v: Singles) -> None:
         """Observe the point x, whose v is given, at its own mean: μ stays, σ shrinks.
 
-        Of a point that is known as well as single precision can tell, nothing new is learned; its
-        rounding errors would grow with every one that is added.
+        A point that is already known as well as single precision can tell is left out: it has
+        nothing new, and its rounding errors would grow with each point that is added.
         """
         n, left = self._length, 1.0 - float(v @ v)
         if left < native.KNOWN:

@@ -39,7 +39,7 @@ ITERATIONS = 10  # of the fit, starting from the one before; three times as many
 
 @dataclass(frozen=True)
 class Smooth:
-    """The smooth part's share of the kernel, its rates, and the noise that goes with both parts."""
+    """The smooth part: its share of the kernel, its rates, and the noise with both parts."""
 
     share: float
     rates: Floats
@@ -47,7 +47,7 @@ class Smooth:
 
     @property
     def lead(self) -> float:
-        """How far it outweighs the additive part: 1 where all is smooth, 0 where half is not."""
+        """2ω - 1 or 0: 1 where all of the kernel is smooth, 0 where half of it or less is."""
         return max(0.0, 2.0 * self.share - 1.0)
 
     def gram(self, T: Floats, T2: Floats, categorical: Bools | None) -> Floats:
@@ -64,9 +64,9 @@ class SmoothRows:
         self.categorical = check_mask(categorical, len(T))
 
     def __call__(self, P: Floats, group: Ints, columns: int) -> NDArray[np.float32]:
-        """ω g of the first columns of T and the point P[0], a group of its dimensions from each P.
+        """ω g of the first columns of T and P[0], a group of whose dimensions is that of each P.
 
-        O(n F + S n |group|) for S points P.
+        It takes O(n F + S n |group|) for S points P.
         """
         singles = P.astype(np.float32)
         return native.smooth_gram(
@@ -75,7 +75,7 @@ class SmoothRows:
 
 
 def matern(square: Floats) -> Floats:
-    """g, by r²."""
+    """g, given r²."""
     r = np.sqrt(5.0 * square)
     similarity: Floats = (1.0 + r + r * r / 3.0) * np.exp(-r)
     return similarity
@@ -95,7 +95,7 @@ def square_distance(rates: Floats, T: Floats, T2: Floats, categorical: Bools | N
 def fit(
     additive: Floats, T: Floats, y: Floats, categorical: Bools | None, start: Smooth | None
 ) -> Smooth:
-    """The smooth part beside an additive kernel, whose matrix (n, n) is given."""
+    """The smooth part that fits best beside an additive kernel, whose matrix (n, n) is given."""
     from scipy.optimize import minimize  # slow to import
 
     F = T.shape[1]
@@ -121,7 +121,7 @@ def fit(
 def objective(
     theta: Floats, additive: Floats, T: Floats, y: Floats, categorical: Bools | None
 ) -> tuple[float, Floats]:
-    """-log p(θ | y) up to a constant, and its gradient: O(n³ + n² F)."""
+    """-log p(θ | y) but for a constant, and its gradient: O(n³ + n² F)."""
     n, F = T.shape
     rates, odds, noise = np.exp(theta[:F]), np.exp(theta[F]), np.exp(theta[F + 1])
     share = odds / (1.0 + odds)

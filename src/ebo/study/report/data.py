@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 import ebo
 from ebo.arrays import Floats, Ints
 from ebo.space.parameters import Categorical, Int, Parameter
-from ebo.study import trial
+from ebo.study.storage import trial
 from ebo.study.storage.trial import ENDS, TrialState
 
 if TYPE_CHECKING:
