@@ -92,6 +92,15 @@ def test_masked_values_are_never_told_as_data(tmp_path: Path) -> None:
             assert (study.counts()["done"], study.counts()["failed"]) == (3, 2)
 
 
+@pytest.mark.parametrize("mask", [[[False, True]], True])
+def test_a_point_with_a_masked_coordinate_is_refused(mask: Any) -> None:
+    optimizer = Optimizer(SQUARE)
+    with pytest.raises(ValueError, match=r"row 0, parameter .*nan"):
+        optimizer.tell(np.ma.array([[0.1, 0.2]], mask=mask), [1.0])
+    optimizer.tell(np.ma.array([[0.1, 0.2]]), [1.0])
+    assert optimizer.X.tolist() == [[0.1, 0.2]]
+
+
 def masked_where_high(x: Floats) -> Any:
     """0 where it has failed would be the best value of all."""
     return np.ma.masked if x[0] > 0.5 else -1.0 - x[0]

@@ -260,6 +260,8 @@ def test_in_memory_a_space_may_have_what_no_file_could_keep(tmp_path: Path) -> N
     assert result.best_value > 0.5
     with pytest.raises(ValueError, match="cannot"):
         maximize(lambda p: 0.0, space, study=tmp_path / "s.ebo")
+    with Study.create(None, space) as kept, pytest.raises(ValueError, match="called 'value'"):
+        kept.trials()  # a column would be there twice
 
 
 def test_in_toml(tmp_path: Path) -> None:

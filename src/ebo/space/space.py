@@ -44,6 +44,7 @@ from ebo.space.parameters import (
     number,
     shown,
 )
+from ebo.values import without_masked
 
 __all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
 
@@ -113,7 +114,7 @@ class Space:
 
     def check(self, X: ArrayLike) -> Floats:
         """X as a new (n, D) array. A point that is not of this space is an error."""
-        given = _numbers(X, "X")
+        given = _numbers(without_masked(X), "X")  # a masked coordinate is none
         if given.shape == (self.dims,):
             raise ValueError(
                 f"X has shape {given.shape}, expected (n, {self.dims}); "

@@ -293,6 +293,7 @@ class Study:
 
         `pandas.DataFrame(study.trials())` makes a table of them.
         """
+        check_names(self.space)  # a study in memory may have any
         columns = self.columns()
         X = columns.pop("X")
         names = np.array([str(state) for state in TrialState], dtype=object)
