@@ -102,13 +102,17 @@ std::string tuple_of(const Sizes& sizes) {
 
 template <class Array>
 void check_shape(const char* name, const Array& array, std::initializer_list<Axis> wanted) {
+  bool fits = array.ndim() == wanted.size();
+  size_t i = 0;
+  for (const Axis& axis : wanted) {
+    if (!fits) break;
+    const size_t size = size_t(array.shape(i++));
+    fits = axis.or_more ? size >= axis.size : size == axis.size;
+  }
+  if (fits) return;
   std::vector<size_t> shape;
-  for (size_t i = 0; i < array.ndim(); ++i) shape.push_back(size_t(array.shape(i)));
-  const auto fits = [](size_t size, const Axis& axis) {
-    return axis.or_more ? size >= axis.size : size == axis.size;
-  };
-  if (!std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(), fits))
-    refuse(name, " has shape ", tuple_of(shape), "; give ", tuple_of(wanted));
+  for (i = 0; i < array.ndim(); ++i) shape.push_back(size_t(array.shape(i)));
+  refuse(name, " has shape ", tuple_of(shape), "; give ", tuple_of(wanted));
 }
 
 // Before memory is asked for; bytes as a double, which does not overflow.

@@ -10,8 +10,8 @@ namespace EBO_ISA {
 
 // Points share a layer's cell where they agree in every dimension. Plain loops over some layers at a
 // time, one dimension after the other: the compiler makes vectors of them.
-inline void count_collisions(const Cells& a, const Cells& b, size_t dims, size_t layers,
-                             size_t points, int32_t* counts) {
+inline void count_collisions(Cells a, Cells b, size_t dims, size_t layers, size_t points,
+                             int32_t* counts) {
   constexpr size_t SOME = 128;
   uint16_t differ[SOME];
   for (size_t j = 0; j < points; ++j) {

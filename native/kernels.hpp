@@ -153,8 +153,8 @@ struct Kernels {
 
   // Layers on which the first point of a shares the cell with each of some points of b, in all of a
   // group's dimensions; counts [point of b].
-  void (*count_collisions)(const Cells& a, const Cells& b, size_t dims, size_t layers,
-                           size_t points, int32_t* counts);
+  void (*count_collisions)(Cells a, Cells b, size_t dims, size_t layers, size_t points,
+                           int32_t* counts);
 };
 
 extern const Kernels kernels_baseline;

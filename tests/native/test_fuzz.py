@@ -103,11 +103,11 @@ class Fuzz:
             "beta_shape": 3.0,
             "widths": np.ones(dims),
             "group_limit": self.whole(1, dims),
-            "noise": np.geomspace(0.01, 1.0, self.whole(1, 12)),
+            "noise": np.geomspace(0.1, 1.0, self.whole(1, 12)),
             "per_layer": not limit and bool(rng.random() < 0.4),
             "threads": self.whole(1, 3),
         }
-        if rng.random() < 0.7:  # a right one, to be called in wrong ways
+        if rng.random() < 0.9:  # a right one, to be called in wrong ways
             self.keep(native.Gibbs, self.samplers, given)(**given)
             sampler = self.samplers[-1][0]
             for n in rng.integers(0, 40, self.whole(1, 3)):
@@ -115,7 +115,9 @@ class Fuzz:
             if rng.random() < 0.9:
                 layers = given["layers"] if given["per_layer"] else 1
                 sampler.start([*range(dims)], [0] * dims * layers, 0)
-        return "Gibbs", self.keep(native.Gibbs, self.samplers, given), (), given
+        keep = rng.random() < 0.3
+        make = self.keep(native.Gibbs, self.samplers, given) if keep else native.Gibbs
+        return "Gibbs", make, (), given
 
     def use_sampler(self) -> Call:
         if not self.samplers:
@@ -279,6 +281,8 @@ class Fuzz:
         return changed
 
     def wrong_array(self, value: Any) -> Any:
+        if max(value.shape, default=0) > 10_000:  # nothing, but very much of it, already
+            return value.ravel()
         kind = self.whole(0, 9)
         if kind < 4 and value.size:  # some of its values
             pool = REAL if value.dtype.kind == "f" else (-1, 1, 7, 2**31, 2**62, -(2**63), 65535)
@@ -375,9 +379,9 @@ def fuzz(seed: int, calls: int) -> None:
     assert lines[-1].startswith("done"), lines[-1]
     counts: dict[str, list[int]] = eval(lines[-1].removeprefix("done"))
     assert len(counts) > 20, counts
-    for name, (fine, refused) in counts.items():  # the test calls what it says, and in both ways
-        assert fine or name in ("Gibbs.__init__", "Gibbs.__new__"), counts
-        assert refused or name in ("Gibbs.counts", "twice"), counts
+    for name, (fine, refused) in counts.items():  # all in both ways, if there are enough
+        assert fine or calls < 1_000 or name in ("Gibbs.__init__", "Gibbs.__new__"), counts
+        assert refused or calls < 1_000, counts
 
 
 @pytest.mark.parametrize("seed", [0, 1])
