@@ -58,9 +58,11 @@ class Block {
   static constexpr int max_candidates = 8;  // cuts that can be proposed at once
 
   // t is [n][dims], y is [n].
-  Block(const Kernels& kernels, const Tiling& tiling, int n, const double* t, const double* y)
+  Block(const Kernels& kernels, const Tiling& tiling, int n, const double* t, const double* y,
+        Pause& pause)
       : kernels_(kernels),
         tiling_(tiling),
+        pause_(pause),
         n_(n),
         words_(tiling.words()),
         mode_(n <= interleaved_limit ? 0 : 1),
@@ -69,7 +71,7 @@ class Block {
         cut_lanes_(mode_ == 0 ? max_candidates : 1),
         pairs_(pair_count(n, shape_.height)),
         y_(y, y + n),
-        separator_(kernels, tiling, {cut_lanes_, shape_.height}, n, t),
+        separator_(kernels, tiling, {cut_lanes_, shape_.height}, n, t, pause),
         full_(pairs_ * words_),
         rest_buffer_(pairs_ * words_),
         zero_(pairs_ * words_, 0),
@@ -84,6 +86,12 @@ class Block {
     }
     for (int d = 0; d < tiling.dims; ++d) separation_.emplace_back(pairs_ * words_);
     for (double value : y_) square_ += value * value;
+  }
+
+  // Bytes that so many points take at least.
+  static double least_memory(const Tiling& tiling, int n) {
+    const double arrays = tiling.dims * (tiling.is_limit() ? 2.0 : 1.0) + max_candidates + 3;
+    return 0.5 * n * n * tiling.words() * arrays * sizeof(uint64_t);
   }
 
   // Adds what must be evaluated to know the candidates that are wanted.
@@ -132,6 +140,7 @@ class Block {
   void start(const std::vector<std::vector<int>>& members, const std::vector<int>& cuts,
              int per_dim) {
     for (int d = 0; d < tiling_.dims; ++d) {
+      pause_.look();
       propose_cuts(d, &cuts[size_t(d) * per_dim], 1, per_dim);
       accept_cuts(d, 0);
     }
@@ -178,10 +187,12 @@ class Block {
 
   // Candidate cuts [count][per_candidate] of dimension d; see Separator.
   void propose_cuts(int d, const int* cuts, int count, int per_candidate) {
-    for (int first = 0; first < count; first += cut_lanes_)
+    for (int first = 0; first < count; first += cut_lanes_) {
+      look();
       separator_.separate(d, cuts + size_t(first) * per_candidate,
                           std::min(cut_lanes_, count - first), per_candidate,
                           varying_.data() + first * pairs_ * words_);
+    }
   }
 
   void cut_likelihoods(Batch batch, const LaneScalars& s, Workspace& w, double* out) const {
@@ -210,6 +221,11 @@ class Block {
  private:
   using Words = Buffer<uint64_t>;  // bits, or the bits of doubles for a limit kernel
 
+  // Before a pass over all pairs, if that may take a while.
+  void look() const {
+    if (n_ > interleaved_limit) pause_.look();
+  }
+
   // `varying` is that of the batch's first candidate, `stride` how many it has side by side.
   void evaluate(const Words& total, const uint64_t* varying, int stride, const Words& fixed,
                 Batch batch, const LaneScalars& s, Workspace& w, double* out) const {
@@ -218,7 +234,7 @@ class Block {
     const auto run = batch.rough ? kernels_.rough_log_likelihood[batch.width > shape_.lanes]
                      : kernels_.log_likelihood[tiling_.similarity()][batch.width > 1 ? 0 : 1];
     run({n_, words_, stride, total.data(), varying, fixed.data(), s.offset, s.scale, s.noise,
-         y_.data(), w.factor.data(), w.pivots.data(), w.whitened.data(), out});
+         y_.data(), w.factor.data(), w.pivots.data(), w.whitened.data(), out, &pause_});
     // Not a number where rounding made a pivot negative: no candidate for anybody.
     for (int i = 0; i < batch.width; ++i)
       if (!std::isfinite(out[i])) out[i] = -INFINITY;
@@ -238,6 +254,7 @@ class Block {
     const Words* kept = &full_;
     for (int d : members) {
       if (d == except) continue;
+      look();
       remove(*kept, separation_[d], rest_buffer_);
       kept = &rest_buffer_;
     }
@@ -261,6 +278,7 @@ class Block {
 
   const Kernels& kernels_;
   const Tiling& tiling_;
+  Pause& pause_;
   const int n_, words_, mode_;
   const Shape shape_;
   const int group_lanes_, cut_lanes_;  // side by side in memory

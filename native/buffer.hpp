@@ -1,6 +1,7 @@
 // Memory on a cache line's boundary, as the vectors want it.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -12,6 +13,7 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(size_t size) : size_(size) {
+    if (size > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();
     const size_t bytes = (size * sizeof(T) + 63) / 64 * 64;
     data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes ? bytes : 64)));
     if (!data_) throw std::bad_alloc();

@@ -3,9 +3,12 @@
 //
 // The likelihood is the sum over blocks: one block is a leaf of Alg. 1; several
 // blocks share one z and one k (the pooled sampler).
+//
+// Whatever takes long can be ended by `Pause`, or by memory that is not there, at any place. The
+// state is whole at all times; the blocks are then made anew from it before they are used again.
 #pragma once
+#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -39,26 +42,119 @@ struct Counts {
 
 class Gibbs {
  public:
-  Gibbs(const Kernels& kernels, Tiling tiling, Prior prior, bool per_layer, int threads)
+  Gibbs(const Kernels& kernels, Tiling tiling, Prior prior, bool per_layer, int threads,
+        Pause& pause)
       : kernels_(kernels),
+        pause_(pause),
         tiling_(std::move(tiling)),
         prior_(std::move(prior)),
         dims_(tiling_.dims),
         cut_layers_(per_layer ? tiling_.layers : 1),
         full_(double(tiling_.layers)),
-        team_(threads) {
+        team_(threads, pause) {
     for (int k = 0; k <= tiling_.max_cuts * cut_layers_; ++k)
       log_gamma_.push_back(std::lgamma(prior_.beta_shape + k));
     for (int k = 0; k <= tiling_.max_cuts; ++k) log_factorial_.push_back(std::lgamma(k + 1.0));
   }
 
   void add_block(int n, const double* t, const double* y) {
-    blocks_.emplace_back(std::make_unique<Block>(kernels_, tiling_, n, t, y));
+    if (started_) throw std::runtime_error("the sampler has started; add all blocks before");
+    blocks_.emplace_back(std::make_unique<Block>(kernels_, tiling_, n, t, y, pause_));
     points_ += n;
+    memory_ += Block::least_memory(tiling_, n);
   }
 
   void start(State state) {
+    if (blocks_.empty()) throw std::runtime_error("the sampler has no blocks; add one before");
     state_ = std::move(state);
+    started_ = true;
+    whole_ = false;
+    change([] {});
+  }
+
+  void sweep(std::mt19937_64& random, bool learn_cuts) {
+    change([&] {
+      ++counts_.sweeps;
+      if (can_be_rough()) {
+        rough_sweep(random, learn_cuts);
+      } else {
+        rough_log_likelihood_ = NAN;
+        steps(random, learn_cuts, false);
+      }
+      if (prior_.noise.size() > 1) sample_noise(random);
+    });
+  }
+
+  // Log-likelihoods with d in each slot of a group, and last in a group of its own.
+  std::vector<double> group_likelihoods(int d, bool rough) {
+    std::vector<double> all;
+    ask(rough, [&] { all = group_likelihoods(d, std::vector<char>(members_.size() + 1, 1)); });
+    return all;
+  }
+
+  // Log-likelihoods with each of some numbers of cuts.
+  std::vector<double> cut_likelihoods(int d, int layer, const std::vector<int>& candidates,
+                                      bool rough) {
+    std::vector<double> all;
+    ask(rough, [&] { all = cut_likelihoods(d, layer, candidates); });
+    return all;
+  }
+
+  // The log-likelihood in single precision: a function of the state, however it was reached.
+  double rough_log_likelihood() {
+    ask(true, [&] { know_rough(); });
+    return rough_log_likelihood_;
+  }
+
+  // Of all blocks, with all its constants.
+  double log_likelihood() {
+    change([] {});
+    return log_likelihood_ - 0.5 * points_ * std::log(2.0 * M_PI);
+  }
+
+  // Whether sweeps are made in single precision, under the noise variance of the state.
+  bool can_be_rough() const {
+    if (!started_) throw std::runtime_error("the sampler has no state; call start before");
+    return std::all_of(blocks_.begin(), blocks_.end(),
+                       [&](const auto& block) { return block->can_be_rough(noise()); });
+  }
+
+  double memory() const { return memory_; }  // bytes that the blocks take at least
+  const Tiling& tiling() const { return tiling_; }
+  const Prior& prior() const { return prior_; }
+  int cut_layers() const { return cut_layers_; }  // with cuts of their own
+  const State& state() const { return state_; }
+  const Counts& counts() const { return counts_; }
+  const std::vector<int>& labels() const { return label_; }  // of the slots
+  double noise() const { return prior_.noise[state_.noise]; }
+
+ private:
+  // Work that may end half way.
+  template <class Work>
+  void change(const Work& work) {
+    if (!started_) throw std::runtime_error("the sampler has no state; call start before");
+    if (!whole_) set_up();
+    whole_ = false;
+    work();
+    whole_ = true;
+  }
+
+  // The same with likelihoods in single or double precision.
+  template <class Work>
+  void ask(bool rough, const Work& work) {
+    if (rough && !can_be_rough())
+      throw std::invalid_argument(
+          "single precision is not enough: too little noise for these values, no layers, or a "
+          "block of more than 224 points; give rough=False");
+    change([&] {
+      rough_ = rough;
+      work();
+      rough_ = false;
+    });
+  }
+
+  // All but the state itself.
+  void set_up() {
     members_.clear();
     label_.clear();
     slot_.assign(prior_.alpha.size(), -1);
@@ -86,21 +182,9 @@ class Gibbs {
     rough_log_likelihood_ = NAN;
   }
 
-  void sweep(std::mt19937_64& random, bool learn_cuts, const std::function<void()>& pause) {
-    ++counts_.sweeps;
-    if (can_be_rough()) {
-      rough_sweep(random, learn_cuts, pause);
-    } else {
-      rough_log_likelihood_ = NAN;
-      steps(random, learn_cuts, false, pause);
-    }
-    if (prior_.noise.size() > 1) sample_noise(random);
-  }
-
   // ---- z_d | rest, proportional to p(D | z, k) (|A_m| + alpha_m) ----------------------
 
-  // Log-likelihoods with d in each slot of a group, and last in a group of its own; those not
-  // asked for (`wanted`) are NaN.
+  // Those not asked for (`wanted`) are NaN.
   std::vector<double> group_likelihoods(int d, const std::vector<char>& wanted) {
     prepare(d);
     const int groups = int(members_.size());
@@ -141,42 +225,12 @@ class Gibbs {
         });
   }
 
-  // ---- single precision --------------------------------------------------------------
-
-  // Whether sweeps are made with it, under the noise variance of the state.
-  bool can_be_rough() const {
-    return std::all_of(blocks_.begin(), blocks_.end(),
-                       [&](const auto& block) { return block->can_be_rough(noise()); });
-  }
-
-  // Whether likelihoods are to be rough from now on.
-  void be_rough(bool rough) {
-    if (rough && !can_be_rough())
-      throw std::invalid_argument(
-          "single precision is not enough: too little noise for these values, no layers, or a "
-          "block of more than 224 points");
-    rough_ = rough;
-  }
-
-  // The log-likelihood in single precision: a function of the state, however it was reached.
-  double rough_log_likelihood() {
-    if (std::isnan(rough_log_likelihood_)) {
-      be_rough(true);
+  // While likelihoods are rough.
+  void know_rough() {
+    if (std::isnan(rough_log_likelihood_))
       rough_log_likelihood_ = noise_likelihoods({state_.noise})[0];
-      be_rough(false);
-    }
-    return rough_log_likelihood_;
   }
 
-  const State& state() const { return state_; }
-  const Counts& counts() const { return counts_; }
-  int groups() const { return int(members_.size()); }
-  const std::vector<int>& labels() const { return label_; }
-  double noise() const { return prior_.noise[state_.noise]; }
-  // Of all blocks, with all its constants.
-  double log_likelihood() const { return log_likelihood_ - 0.5 * points_ * std::log(2.0 * M_PI); }
-
- private:
   // A window of values that holds the current one, drawn in such a way that sampling inside
   // it leaves the target as it is: the window is an auxiliary variable, and a value's weight
   // is its target density times the chance that it had drawn this window.
@@ -222,23 +276,24 @@ class Gibbs {
         best = int(i);
       }
     }
-    if (best < 0) throw std::runtime_error("no candidate has a finite likelihood");
+    if (best < 0)
+      throw std::runtime_error(
+          "no candidate has a finite likelihood; scale the values down, or give more noise");
     return best;
   }
 
   // Every z_d and k_dl once, in the order of dimensions and layers, or in just the reverse order.
-  void steps(std::mt19937_64& random, bool learn_cuts, bool backwards,
-             const std::function<void()>& pause) {
+  void steps(std::mt19937_64& random, bool learn_cuts, bool backwards) {
     for (int i = 0; i < dims_; ++i) {
       const int d = backwards ? dims_ - 1 - i : i;
       const int layers = learn_cuts && !tiling_.categorical[d] ? cut_layers_ : 0;
       if (!backwards) sample_group(d, random);
       for (int l = 0; l < layers; ++l) {
         sample_cuts(d, backwards ? layers - 1 - l : l, random);
-        pause();
+        pause_.look();
       }
       if (backwards) sample_group(d, random);
-      pause();
+      pause_.look();
     }
   }
 
@@ -246,28 +301,27 @@ class Gibbs {
   // accepted with probability min(1, p(x') q(x) / (p(x) q(x'))): a surrogate transition, which
   // keeps p if the steps together are reversible under q. Each is. One order of steps or its
   // reverse, whichever a coin says, makes them so together.
-  void rough_sweep(std::mt19937_64& random, bool learn_cuts, const std::function<void()>& pause) {
+  void rough_sweep(std::mt19937_64& random, bool learn_cuts) {
     const State before = state_;
     const Counts counts = counts_;
-    const double exact = log_likelihood_, rough = rough_log_likelihood();
-    const auto go_back = [&] {
-      start(before);
-      rough_log_likelihood_ = rough;
-    };
-    be_rough(true);
-    log_likelihood_ = rough;
+    rough_ = true;
+    know_rough();
+    const double exact = log_likelihood_, rough = rough_log_likelihood_;
     try {
-      steps(random, learn_cuts, random() & 1, pause);
-    } catch (...) {  // interrupted: what a sampler says of its state stays true
-      go_back();
+      log_likelihood_ = rough;
+      steps(random, learn_cuts, random() & 1);
+      rough_ = false;
+      rough_log_likelihood_ = log_likelihood_;
+      log_likelihood_ = noise_likelihoods({state_.noise})[0];
+    } catch (...) {  // what is not decided yet is no state of the chain
+      state_ = before;
       throw;
     }
-    be_rough(false);
-    rough_log_likelihood_ = log_likelihood_;
-    log_likelihood_ = noise_likelihoods({state_.noise})[0];
     const double gain = (log_likelihood_ - exact) - (rough_log_likelihood_ - rough);
     if (std::log(uniform(random)) < gain) return;
-    go_back();
+    state_ = before;
+    set_up();
+    rough_log_likelihood_ = rough;
     ++counts_.rejections;
     counts_.group_changes = counts.group_changes;
     counts_.cut_changes = counts.cut_changes;
@@ -478,6 +532,7 @@ class Gibbs {
   }
 
   const Kernels& kernels_;
+  Pause& pause_;
   const Tiling tiling_;
   const Prior prior_;
   const int dims_, cut_layers_;
@@ -486,9 +541,11 @@ class Gibbs {
   Team team_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<Workspace> workspaces_;  // [thread]
-  double points_ = 0.0;
+  double points_ = 0.0, memory_ = 0.0;
 
   State state_;
+  bool started_ = false;                   // whether there is a state
+  bool whole_ = false;                     // whether all the rest shows it
   std::vector<std::vector<int>> members_;  // [slot]
   std::vector<int> label_;                 // [slot]
   std::vector<int> slot_;                  // [label], -1: empty

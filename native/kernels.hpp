@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pause.hpp"
+
 namespace ebo {
 
 // How the factorisation of a block is laid out in memory.
@@ -54,6 +56,7 @@ struct Candidates {
   double* pivots;          // workspace, padded n * lanes: reciprocal square roots
   double* whitened;        // workspace, padded n * lanes: L^-1 y
   double* log_likelihood;  // [lane]
+  Pause* pause;
 };
 
 enum class Family { tile_coding, mondrian_grid, hat, laplace };
@@ -82,6 +85,12 @@ struct Triangle {
   const float* base;     // [n], the same for all points
   size_t points, lanes;  // and these rounded up to whole vectors of any instruction set
   const float* kappa;    // [point][n]
+};
+
+// Codes of cells [dim][point][layer], from some point on.
+struct Cells {
+  const uint16_t* codes;
+  size_t stride;  // from one dimension to the next
 };
 
 struct Kernels {
@@ -142,9 +151,10 @@ struct Kernels {
   // work: 48 n.
   void (*whiten)(const Triangle& triangle, float* work, float* v, float* mean, float* square);
 
-  // Layers on which points share the cell: a [dim][point][layer], b -> counts [point][point].
-  void (*count_collisions)(const uint16_t* a, const uint16_t* b, int32_t* counts, size_t dims,
-                           size_t rows, size_t columns, size_t layers);
+  // Layers on which the first point of a shares the cell with each of some points of b, in all of a
+  // group's dimensions; counts [point of b].
+  void (*count_collisions)(Cells a, Cells b, size_t dims, size_t layers, size_t points,
+                           int32_t* counts);
 };
 
 extern const Kernels kernels_baseline;

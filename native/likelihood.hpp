@@ -313,6 +313,8 @@ struct Single {
     }
   }
 
+  static constexpr int LONG = 512;  // rows, from which on a few more take a while
+
   static void run(const Candidates& c) {
     const int panels = panel_count(c.n, W);
     const double diagonal = 1.0 + c.noise[0];
@@ -320,6 +322,7 @@ struct Single {
     double square = 0.0;
     for (int i = 0; i < panels; i += R) {
       const int rows = panels - i < R ? panels - i : R;
+      if (i * W >= LONG) c.pause->look();
       c.stride == 1 ? fill(c, i, i + rows) : fill_from_lane(c, i, i + rows);
       for (int r = i; r < i + rows; ++r)
         for (int t = 0; t < W; ++t)

@@ -1,18 +1,18 @@
-// The Python module `ebo.native`: arrays in, arrays out; bad input was refused before.
+// The Python module `ebo.native`: arrays in, arrays out; checks.hpp has what it refuses.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <string>
 
-#include "acquisition.hpp"
+#include "checks.hpp"
 #include "gibbs.hpp"
+#include "leaf.hpp"
+#include "signals.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,10 +25,7 @@ using Points = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::
 using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rates = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Mask = nb::ndarray<const bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Cells = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-
-constexpr size_t LANES = 16;  // floats in the widest vector
-constexpr double KNOWN = 0x1p-19;  // least variance that single precision can tell: 16 epsilon
+using Codes = nb::ndarray<const uint16_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
 std::vector<const Kernels*> supported() {
   std::vector<const Kernels*> found;
@@ -65,9 +62,10 @@ const Kernels& choose() {
                              .c_str());
 }
 
-template <class T>
-std::vector<T> to_vector(const nb::ndarray<const T, nb::c_contig, nb::device::cpu>& a) {
-  return std::vector<T>(a.data(), a.data() + a.size());
+// A copy, which no other thread can change while the GIL is released.
+template <class Array>
+auto to_vector(const Array& a) {
+  return std::vector<std::remove_const_t<typename Array::Scalar>>(a.data(), a.data() + a.size());
 }
 
 template <class T>
@@ -77,112 +75,30 @@ nb::ndarray<nb::numpy, T> to_array(std::vector<T> values, std::vector<size_t> sh
   return nb::ndarray<nb::numpy, T>(owned->data(), shape.size(), shape.data(), owner);
 }
 
-void check_triangle(size_t n, const Floats& inverse, const Rates& w, const Rates& base) {
-  if (inverse.shape(0) < n || inverse.shape(1) < n || w.shape(0) < n || base.shape(0) != n)
-    throw nb::value_error("arrays of different lengths");
+nb::tuple as_tuple(Moments m) {
+  return nb::make_tuple(to_array(std::move(m.mean), {m.points}),
+                        to_array(std::move(m.deviation), {m.points}),
+                        to_array(std::move(m.v), {m.n, m.lanes}));
 }
 
-// Mean, deviation and v [n][lane] of points.
-struct Moments {
-  size_t points, n, lanes;
-  std::vector<double> mean, deviation;
-  std::vector<float> v;
+const uint8_t* bytes_of(const Mask& mask) { return reinterpret_cast<const uint8_t*>(mask.data()); }
 
-  nb::tuple as_tuple() {
-    return nb::make_tuple(to_array(std::move(mean), {points}),
-                          to_array(std::move(deviation), {points}),
-                          to_array(std::move(v), {n, lanes}));
-  }
-};
-
-// R^-1 and R^-1 y of a leaf.
-struct Root {
-  const Kernels& kernels;
-  const float *inverse, *w;
-  size_t stride;  // of the inverse
-};
-
-// Of points whose kappa [point][n] is given.
-Moments whiten(const Root& root, const float* kappa, size_t points, const float* base, size_t n) {
-  const size_t lanes = (points + LANES - 1) / LANES * LANES;
-  Moments m{points, n, lanes, std::vector<double>(points), std::vector<double>(points),
-            std::vector<float>(n * lanes)};
-  std::vector<float> work(n * 3 * LANES), dot(lanes), square(lanes);
-  const Triangle triangle{n, root.stride, root.inverse, root.w, base, points, lanes, kappa};
-  root.kernels.whiten(triangle, work.data(), m.v.data(), dot.data(), square.data());
-  for (size_t i = 0; i < points; ++i) {
-    m.mean[i] = dot[i];
-    m.deviation[i] = std::sqrt(std::max(1.0 - double(square[i]), KNOWN));
-  }
-  return m;
+// Cuts, or the rates of a smooth kernel, and the mask of as many dimensions.
+void check_rates(const char* name, const Rates& rates, const Mask& categorical, size_t dims) {
+  check_shape(name, rates, {{dims, "dimensions"}});
+  check_shape("categorical", categorical, {{dims, "dimensions"}});
+  check_all(name, rates.data(), dims, 0.0, LARGEST, "finite numbers of at least 0");
 }
 
-void check_group(const Numbers& group, size_t dims) {
-  for (size_t g = 0; g < group.shape(0); ++g)
-    if (group.data()[g] < 0 || group.data()[g] >= int64_t(dims))
-      throw nb::value_error("a group has a dimension that is not there");
-}
-
-// Groups of dimensions, one after the other, and where each ends.
-void check_groups(const Numbers& members, const Numbers& ends, size_t dims) {
-  int64_t begin = 0;
-  for (size_t m = 0; m < ends.shape(0); begin = ends.data()[m++])
-    if (ends.data()[m] < begin || ends.data()[m] > int64_t(members.shape(0)))
-      throw nb::value_error("groups must end one after the other");
-  check_group(members, dims);
-}
-
-struct Group {
-  const int64_t* members;
-  size_t count;
-
-  // The dimensions that are not in it.
-  std::vector<int64_t> others(size_t dims) const {
-    std::vector<int64_t> all;
-    for (size_t d = 0; d < dims; ++d)
-      if (std::find(members, members + count, int64_t(d)) == members + count)
-        all.push_back(int64_t(d));
-    return all;
-  }
-};
-
-// row[column] += share times the smooth kernel between T and the point P[0], its dimensions of a
-// group taken from each of the points P [row][dim].
-void add_smooth(const Kernels& kernels, const LimitPoints& points, const float* P, size_t rows,
-                size_t dims, const Group& group, float share, float* out) {
-  const std::vector<int64_t> others = group.others(dims);
-  std::vector<float> base(points.columns), square, row(points.columns);
-  kernels.add_square_distance(points, P, others.data(), others.size(), base.data());
-  for (size_t i = 0; i < rows; ++i, out += points.columns) {
-    square = base;
-    kernels.add_square_distance(points, P + i * dims, group.members, group.count, square.data());
-    kernels.matern(square.data(), points.columns, share, row.data());
-    for (size_t j = 0; j < points.columns; ++j) out[j] += row[j];
-  }
-}
-
-// A leaf's posterior for points that change: its root and both parts of the kernel.
-struct Leaf {
-  Root root;
-  LimitPoints limit, matern;
-  bool smooth;         // whether there is the latter
-  float scale, share;  // of each
-};
-
-// Of the point P[0], whose v is the base, with a group of its dimensions taken from the points P.
-Moments vary(const Leaf& leaf, const std::vector<float>& P, size_t rows, const Group& group,
-             const float* base) {
-  const Kernels& kernels = leaf.root.kernels;
-  const size_t n = leaf.limit.columns, dims = P.size() / rows;
-  std::vector<float> kappa(rows * n), work(n);
-  for (size_t i = 0; i < rows; ++i)
-    kernels.add_similarity(leaf.limit, P.data() + i * dims, group.members, group.count,
-                           leaf.scale, work.data(), kappa.data() + i * n);
-  if (leaf.smooth)
-    add_smooth(kernels, leaf.matern, P.data(), rows, dims, group, leaf.share, kappa.data());
-  for (size_t i = rows; i-- > 0;)
-    for (size_t j = 0; j < n; ++j) kappa[i * n + j] -= kappa[j];
-  return whiten(leaf.root, kappa.data(), rows, base, n);
+// Points P and T in the same dimensions, of which the first columns are meant.
+size_t check_columns(const Floats& P, const Floats& T, int64_t columns) {
+  check_shape("P", P, {at_least(0, "points"), at_least(1, "dimensions")});
+  check_shape("T", T, {{P.shape(1), "dimensions"}, at_least(0, "columns")});
+  if (columns < 0 || columns > int64_t(T.shape(1)))
+    refuse("columns is ", columns, "; give 0 to ", T.shape(1), ", for T is (dimensions, columns)");
+  check_memory(4.0 * double(P.shape(0)) * double(columns), "a matrix of ", P.shape(0), " by ",
+               columns, " numbers");
+  return size_t(columns);
 }
 
 // Arrays of Python's that a leaf's posterior is in.
@@ -198,54 +114,33 @@ struct LeafArrays {
   Rates w;
 
   void check() const {
-    const size_t dims = T.shape(0), most = T.shape(1), smooth = rates.shape(0);
-    if (cuts.shape(0) != dims || categorical.shape(0) != dims || (smooth > 0 && smooth != dims) ||
-        inverse.shape(0) < most || inverse.shape(1) < most || w.shape(0) < most)
-      throw nb::value_error("arrays of different dimensions or lengths");
+    check_shape("T", T, {at_least(1, "dimensions"), at_least(0, "columns")});
+    const size_t dims = T.shape(0), most = T.shape(1);
+    check_rates("cuts", cuts, categorical, dims);
+    if (rates.size() > 0) check_rates("rates", rates, categorical, dims);
+    check_shape("inverse", inverse, {at_least(most, "rows"), at_least(most, "columns")});
+    check_shape("w", w, {at_least(most, "columns")});
+    check_finite("scale", scale);
+    check_finite("share", share);
   }
 
-  // The leaf of the first n observations, for points P.
-  Leaf first(size_t n, const Points& P, const Kernels& kernels) const {
-    if (n > T.shape(1)) throw nb::value_error("more observations than there are");
-    if (P.shape(0) == 0 || P.shape(1) != T.shape(0))
-      throw nb::value_error("points of other dimensions, or none");
-    const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
+  // The leaf of the first observations, as many as the base has, for points P.
+  Leaf first(const Rates& base, const Points& P, const Kernels& kernels) const {
+    const size_t n = base.shape(0);
+    if (n > T.shape(1))
+      refuse("base has ", n, " numbers, more observations than there are; give at most ",
+             T.shape(1));
+    check_shape("P", P, {at_least(1, "points"), {T.shape(0), "dimensions"}});
+    check_all("P", P.data(), P.size(), -LARGEST, LARGEST, "finite numbers");
+    check_memory(8.0 * double(P.shape(0)) * double(n), "moments of ", P.shape(0), " points by ", n,
+                 " observations");
+    const uint8_t* mask = bytes_of(categorical);
     return {{kernels, inverse.data(), w.data(), inverse.shape(1)},
             {laplace, cuts.data(), mask, T.data(), n, T.shape(1)},
             {false, rates.data(), mask, T.data(), n, T.shape(1)},
             rates.shape(0) > 0,
             scale,
             share};
-  }
-};
-
-// A point whose groups are taken, one after the other, from the best of some rows.
-struct Climb {
-  std::vector<int64_t> rows;  // of each group
-  std::vector<float> v;       // of the point
-
-  void run(const Leaf& leaf, const Goal& goal, std::vector<float> P, size_t count,
-           const int64_t* members, const int64_t* ends) {
-    const size_t dims = P.size() / count;
-    Group group{members, 0};
-    for (size_t m = 0; m < rows.size(); ++m) {
-      group.members += group.count;
-      group.count = size_t(members + ends[m] - group.members);
-      const Moments moved = vary(leaf, P, count, group, v.data());
-      size_t best = 0;
-      double most = goal.worth(moved.mean[0], moved.deviation[0]);
-      for (size_t i = 1; i < count; ++i) {
-        const double worth = goal.worth(moved.mean[i], moved.deviation[i]);
-        if (worth > most) {
-          most = worth;
-          best = i;
-        }
-      }
-      rows[m] = int64_t(best);
-      for (size_t g = 0; g < group.count; ++g)
-        P[size_t(group.members[g])] = P[best * dims + size_t(group.members[g])];
-      for (size_t j = 0; j < v.size(); ++j) v[j] = moved.v[j * moved.lanes + best];
-    }
   }
 };
 
@@ -256,21 +151,15 @@ struct Trace {
 };
 
 Trace run(Gibbs& gibbs, int sweeps, uint64_t seed, bool learn_cuts) {
-  using clock = std::chrono::steady_clock;
   std::mt19937_64 random(seed);
-  auto last = clock::now();
-  // Long runs can be interrupted, but asking Python at every step would cost.
-  const auto pause = [&last] {
-    const auto now = clock::now();
-    if (now - last < std::chrono::milliseconds(100)) return;
-    last = now;
-    nb::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  };
+  const size_t rows = size_t(sweeps);
   Trace trace;
-  nb::gil_scoped_release unlock;
+  trace.z.reserve(rows * gibbs.state().z.size());
+  trace.cuts.reserve(rows * gibbs.state().cuts.size());
+  trace.noise.reserve(rows);
+  trace.log_likelihood.reserve(rows);
   for (int i = 0; i < sweeps; ++i) {
-    gibbs.sweep(random, learn_cuts, pause);
+    gibbs.sweep(random, learn_cuts);
     const State& s = gibbs.state();
     trace.z.insert(trace.z.end(), s.z.begin(), s.z.end());
     trace.cuts.insert(trace.cuts.end(), s.cuts.begin(), s.cuts.end());
@@ -279,6 +168,30 @@ Trace run(Gibbs& gibbs, int sweeps, uint64_t seed, bool learn_cuts) {
   }
   return trace;
 }
+
+// A sampler that Python holds: for one call at a time, without the GIL.
+struct Sampler {
+  Signals signals;
+  Gibbs gibbs;
+  std::atomic<bool> in_use{false};
+
+  Sampler(const Kernels& kernels, Tiling tiling, Prior prior, bool per_layer, int threads)
+      : gibbs(kernels, std::move(tiling), std::move(prior), per_layer, threads, signals) {}
+
+  template <class Work>
+  auto use(const Work& work) {
+    if (in_use.exchange(true))
+      throw std::runtime_error(
+          "this sampler is busy with another call; wait for its end, or make one for each thread");
+    struct Done {
+      std::atomic<bool>& in_use;
+      ~Done() { in_use = false; }
+    } done{in_use};
+    signals.begin();
+    nb::gil_scoped_release unlock;
+    return work(gibbs);
+  }
+};
 
 NB_MODULE(native, m) {
   m.doc() = "The compiled core of ebo.";
@@ -291,46 +204,64 @@ NB_MODULE(native, m) {
   m.def("instruction_sets", &instruction_sets,
         "All instruction sets that this machine has, the best first; EBO_SIMD chooses one.");
 
+  // Without more words, for memory can end anywhere.
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const TooMuch&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      PyErr_SetString(PyExc_MemoryError, "the core is out of memory; give less at a time");
+    }
+  });
+
   m.def(
       "collisions",
-      [](Cells a, Cells b) {
-        const size_t dims = a.shape(0), rows = a.shape(1), columns = b.shape(1);
-        if (b.shape(0) != dims || b.shape(2) != a.shape(2) || a.shape(2) >= 65536)
-          throw nb::value_error("cells of different dimensions or layers, or too many layers");
+      [](Codes a, Codes b) {
+        check_shape("a", a, {at_least(1, "dimensions"), at_least(0, "points"),
+                             at_least(1, "layers")});
+        const size_t dims = a.shape(0), rows = a.shape(1), layers = a.shape(2);
+        check_whole("layers", int64_t(layers), 1, MOST_LAYERS);
+        check_shape("b", b, {{dims, "dimensions"}, at_least(0, "points"), {layers, "layers"}});
+        const size_t columns = b.shape(1);
+        check_memory(4.0 * double(rows) * double(columns), "counts of ", rows, " by ", columns,
+                     " points");
         std::vector<int32_t> counts(rows * columns);
         {
+          Signals signals;
+          Work work(signals);
           nb::gil_scoped_release release;
-          kernels.count_collisions(a.data(), b.data(), counts.data(), dims, rows, columns,
-                                   a.shape(2));
+          const size_t some = (size_t(1) << 24) / (dims * layers) + 1;  // points at a time
+          for (size_t i = 0; i < rows; ++i)
+            for (size_t j = 0; j < columns; j += some) {
+              const size_t count = std::min(some, columns - j);
+              kernels.count_collisions({a.data() + i * layers, rows * layers},
+                                       {b.data() + j * layers, columns * layers}, dims, layers,
+                                       count, counts.data() + i * columns + j);
+              work.did(count * layers * dims / 8);
+            }
         }
         return to_array(std::move(counts), {rows, columns});
       },
       "a"_a, "b"_a, "Layers on which points share the cell: cells (dims, points, layers) of each.");
   m.def(
       "limit_gram",
-      [](bool laplace, Floats P, Floats T, size_t columns, Numbers members, Numbers ends,
+      [](bool laplace, Floats P, Floats T, int64_t columns, Numbers members, Numbers ends,
          Rates cuts, Mask categorical, float scale) {
-        const size_t rows = P.shape(0), dims = P.shape(1), groups = ends.shape(0);
-        if (T.shape(0) != dims || cuts.shape(0) != dims || categorical.shape(0) != dims ||
-            columns > T.shape(1))
-          throw nb::value_error("arrays of different dimensions");
-        check_groups(members, ends, dims);
-        std::vector<float> out(rows * columns), work(columns);
+        const size_t n = check_columns(P, T, columns), rows = P.shape(0), dims = P.shape(1);
+        check_rates("cuts", cuts, categorical, dims);
+        check_finite("scale", scale);
+        const std::vector<int64_t> of_groups = to_vector(members), where = to_vector(ends);
+        check_groups(of_groups, where, dims);
+        std::vector<float> out(rows * n);
         {
+          Signals signals;
+          Work work(signals);
           nb::gil_scoped_release release;
-          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
-          const LimitPoints points{laplace, cuts.data(), mask, T.data(), columns, T.shape(1)};
-          for (size_t i = 0; i < rows; ++i) {
-            size_t first = 0;
-            for (size_t m = 0; m < groups; ++m) {
-              const size_t end = size_t(ends.data()[m]);
-              kernels.add_similarity(points, P.data() + i * dims, members.data() + first,
-                                     end - first, scale, work.data(), out.data() + i * columns);
-              first = end;
-            }
-          }
+          add_limit(kernels, {laplace, cuts.data(), bytes_of(categorical), T.data(), n, T.shape(1)},
+                    P.data(), rows, dims, of_groups, where, scale, out.data(), work);
         }
-        return to_array(std::move(out), {rows, columns});
+        return to_array(std::move(out), {rows, n});
       },
       "laplace"_a, "P"_a, "T"_a, "columns"_a, "members"_a, "ends"_a, "cuts"_a, "categorical"_a,
       "scale"_a,
@@ -338,22 +269,24 @@ NB_MODULE(native, m) {
       "members are the groups' dimensions one after the other, ends where each ends.");
   m.def(
       "smooth_gram",
-      [](Floats P, Floats T, size_t columns, Numbers group, Rates rates, Mask categorical,
+      [](Floats P, Floats T, int64_t columns, Numbers group, Rates rates, Mask categorical,
          float scale) {
-        const size_t rows = P.shape(0), dims = P.shape(1);
-        if (rows == 0 || T.shape(0) != dims || rates.shape(0) != dims ||
-            categorical.shape(0) != dims || columns > T.shape(1))
-          throw nb::value_error("arrays of different dimensions, or no points");
-        check_group(group, dims);
-        std::vector<float> out(rows * columns);
+        const size_t n = check_columns(P, T, columns), rows = P.shape(0), dims = P.shape(1);
+        check_shape("P", P, {at_least(1, "points"), {dims, "dimensions"}});
+        check_rates("rates", rates, categorical, dims);
+        check_finite("scale", scale);
+        const std::vector<int64_t> members = to_vector(group);
+        check_groups(members, {int64_t(members.size())}, dims);
+        std::vector<float> out(rows * n);
         {
+          Signals signals;
+          Work work(signals);
           nb::gil_scoped_release release;
-          const auto* mask = reinterpret_cast<const uint8_t*>(categorical.data());
-          const LimitPoints points{false, rates.data(), mask, T.data(), columns, T.shape(1)};
-          add_smooth(kernels, points, P.data(), rows, dims, {group.data(), group.shape(0)}, scale,
-                     out.data());
+          add_smooth(kernels, {false, rates.data(), bytes_of(categorical), T.data(), n, T.shape(1)},
+                     P.data(), rows, dims, {members.data(), members.size()}, scale, out.data(),
+                     work);
         }
-        return to_array(std::move(out), {rows, columns});
+        return to_array(std::move(out), {rows, n});
       },
       "P"_a, "T"_a, "columns"_a, "group"_a, "rates"_a, "categorical"_a, "scale"_a,
       "A Matern 5/2 kernel of all dimensions, times scale, between T (dims, columns) and the point "
@@ -361,15 +294,21 @@ NB_MODULE(native, m) {
   m.def(
       "whiten",
       [](Floats kappa, Floats inverse, Rates w, Rates base) {
-        const size_t n = kappa.shape(1);
-        check_triangle(n, inverse, w, base);
+        const size_t points = kappa.shape(0), n = kappa.shape(1);
+        check_shape("inverse", inverse, {at_least(n, "rows"), at_least(n, "columns")});
+        check_shape("w", w, {at_least(n, "numbers")});
+        check_shape("base", base, {{n, "numbers"}});
+        check_memory(double(points) * (4.0 * double(n) + 24.0), "moments of ", points,
+                     " points by ", n, " observations");
         Moments moments;
         {
+          Signals signals;
+          Work work(signals);
           nb::gil_scoped_release release;
           const Root root{kernels, inverse.data(), w.data(), inverse.shape(1)};
-          moments = whiten(root, kappa.data(), kappa.shape(0), base.data(), n);
+          moments = whiten(root, kappa.data(), points, base.data(), n, work);
         }
-        return moments.as_tuple();
+        return as_tuple(std::move(moments));
       },
       "kappa"_a, "inverse"_a, "w"_a, "base"_a,
       "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
@@ -379,13 +318,15 @@ NB_MODULE(native, m) {
           "__init__",
           [](Goal* self, const std::string& kind, double best, double upper_bound,
              double deviations, std::vector<double> maxima, double mean, double scale) {
-            const Acquisition code = kind == "eta"   ? Acquisition::eta
-                                     : kind == "ucb" ? Acquisition::upper_confidence
-                                     : kind == "ei"  ? Acquisition::improvement
-                                     : kind == "pi"  ? Acquisition::probability
-                                                     : Acquisition::entropy;
+            const Acquisition code = check_kind(kind);
+            check_finite("best", best);
+            check_finite("upper_bound", upper_bound);
+            check_finite("deviations", deviations);
+            check_finite("mean", mean);
+            check_positive("scale", scale);
+            check_all("maxima", maxima.data(), maxima.size(), -LARGEST, LARGEST, "finite numbers");
             if (code == Acquisition::entropy && maxima.empty())
-              throw nb::value_error("max-value entropy needs samples of the maximum");
+              refuse("maxima is empty; give samples of the maximum for max-value entropy");
             new (self) Goal{code, best, upper_bound, deviations, std::move(maxima), mean, scale};
           },
           nb::kw_only(), "kind"_a, "best"_a, "upper_bound"_a, "deviations"_a, "maxima"_a, "mean"_a,
@@ -393,10 +334,16 @@ NB_MODULE(native, m) {
       .def(
           "worth",
           [](const Goal& self, Doubles mean, Doubles sd) {
-            if (mean.size() != sd.size()) throw nb::value_error("arrays of different lengths");
+            if (mean.size() != sd.size())
+              refuse("mean and sd are of different lengths, ", mean.size(), " and ", sd.size(),
+                     "; give one of each for every point");
             std::vector<double> worth(mean.size());
-            for (size_t i = 0; i < worth.size(); ++i)
+            Signals signals;
+            Work work(signals);
+            for (size_t i = 0; i < worth.size(); ++i) {
               worth[i] = self.worth(mean.data()[i], sd.data()[i]);
+              work.did(TERMS * (1 + self.maxima.size()));
+            }
             return to_array(std::move(worth), {mean.size()});
           },
           "mean"_a, "sd"_a, "The acquisition function, of means and deviations in its scale.");
@@ -419,15 +366,19 @@ NB_MODULE(native, m) {
       .def(
           "vary",
           [](const LeafArrays& self, Points P, Numbers group, Rates base) {
-            const Leaf leaf = self.first(base.shape(0), P, kernels);
-            check_group(group, P.shape(1));
+            const Leaf leaf = self.first(base, P, kernels);
+            const std::vector<int64_t> members = to_vector(group);
+            check_groups(members, {int64_t(members.size())}, P.shape(1));
             Moments moments;
             {
+              Signals signals;
+              Work work(signals);
               nb::gil_scoped_release release;
               const std::vector<float> points(P.data(), P.data() + P.size());
-              moments = vary(leaf, points, P.shape(0), {group.data(), group.shape(0)}, base.data());
+              moments = vary(leaf, points, P.shape(0), {members.data(), members.size()},
+                             base.data(), work);
             }
-            return moments.as_tuple();
+            return as_tuple(std::move(moments));
           },
           "P"_a, "group"_a, "base"_a,
           "What `whiten` tells, for the point P[0], whose v is the base, with a group of its "
@@ -436,63 +387,79 @@ NB_MODULE(native, m) {
           "climb",
           [](const LeafArrays& self, const Goal& goal, Points P, Numbers members, Numbers ends,
              Rates base) {
-            const Leaf leaf = self.first(base.shape(0), P, kernels);
-            check_groups(members, ends, P.shape(1));
-            Climb climb{std::vector<int64_t>(ends.shape(0)),
-                        std::vector<float>(base.data(), base.data() + base.shape(0))};
+            const Leaf leaf = self.first(base, P, kernels);
+            const std::vector<int64_t> of_groups = to_vector(members), where = to_vector(ends);
+            check_groups(of_groups, where, P.shape(1));
+            Climb climb{std::vector<int64_t>(where.size()), to_vector(base)};
             {
+              Signals signals;
+              Work work(signals);
               nb::gil_scoped_release release;
               climb.run(leaf, goal, std::vector<float>(P.data(), P.data() + P.size()), P.shape(0),
-                        members.data(), ends.data());
+                        of_groups, where, work);
             }
-            return nb::make_tuple(to_array(std::move(climb.rows), {ends.shape(0)}),
+            return nb::make_tuple(to_array(std::move(climb.rows), {where.size()}),
                                   to_array(std::move(climb.v), {base.shape(0)}));
           },
           "goal"_a, "P"_a, "members"_a, "ends"_a, "base"_a,
           "The same for groups one after the other, each left where the goal's worth is largest: "
           "rows of P that the groups come from, and v of the point that they make.");
-  nb::class_<Gibbs>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
+  nb::class_<Sampler>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(
           "__init__",
-          [](Gibbs* self, const std::string& family, int dims, int layers, int max_cuts,
-             Doubles uniforms, std::vector<bool> categorical, Doubles alpha, double beta_rate,
-             double beta_shape, Doubles widths, int group_limit, Doubles noise, bool per_layer,
-             int threads) {
-            const Family code = family == "tile_coding"     ? Family::tile_coding
-                                : family == "mondrian_grid" ? Family::mondrian_grid
-                                : family == "hat"           ? Family::hat
-                                                            : Family::laplace;
-            Tiling tiling(code, dims, layers, max_cuts, {categorical.begin(), categorical.end()},
-                          uniforms.data(), uniforms.size());
-            Prior prior{to_vector(alpha), beta_rate,   beta_shape,
-                        to_vector(widths), group_limit, to_vector(noise)};
-            new (self) Gibbs(kernels, std::move(tiling), std::move(prior), per_layer, threads);
+          [](Sampler* self, const std::string& family, int64_t dims, int64_t layers,
+             int64_t max_cuts, Doubles uniforms, std::vector<bool> categorical, Doubles alpha,
+             double beta_rate, double beta_shape, Doubles widths, int64_t group_limit,
+             Doubles noise, bool per_layer, int64_t threads) {
+            const Family code = check_family(family);
+            check_tiling(code, dims, layers, max_cuts, per_layer);
+            check_uniforms(code, size_t(dims), size_t(layers), size_t(max_cuts), uniforms);
+            if (categorical.size() != size_t(dims))
+              refuse("categorical has ", categorical.size(), " values; give ", dims);
+            check_shape("alpha", alpha, {{size_t(dims), "dimensions"}});
+            check_shape("widths", widths, {{size_t(dims), "dimensions"}});
+            check_shape("noise", noise, {at_least(1, "variances")});
+            const int limit =
+                check_whole("group_limit", group_limit, 1, std::numeric_limits<int>::max());
+            check_whole("threads", threads, 1, MOST_THREADS);
+            Prior prior{to_vector(alpha), beta_rate, beta_shape,
+                        to_vector(widths), limit,     to_vector(noise)};
+            check_prior(prior);
+            Tiling tiling(code, int(dims), int(layers), int(max_cuts),
+                          {categorical.begin(), categorical.end()}, uniforms.data(),
+                          uniforms.size());
+            new (self)
+                Sampler(kernels, std::move(tiling), std::move(prior), per_layer, int(threads));
           },
           nb::kw_only(), "family"_a, "dims"_a, "layers"_a, "max_cuts"_a, "uniforms"_a,
           "categorical"_a, "alpha"_a, "beta_rate"_a, "beta_shape"_a, "widths"_a, "group_limit"_a,
           "noise"_a, "per_layer"_a, "threads"_a)
       .def(
           "add_block",
-          [](Gibbs& self, Doubles t, Doubles y) {
-            const double *points = t.data(), *values = y.data();
-            const int n = int(y.size());
-            nb::gil_scoped_release unlock;
-            self.add_block(n, points, values);
+          [](Sampler& self, Doubles t, Doubles y) {
+            check_shape("y", y, {at_least(0, "points")});
+            check_shape("t", t, {{y.size(), "points"},
+                                 {size_t(self.gibbs.tiling().dims), "dimensions"}});
+            self.use([&](Gibbs& gibbs) {
+              check_block(gibbs, y.size(), t.data(), y.data());
+              gibbs.add_block(int(y.size()), t.data(), y.data());
+            });
           },
           "t"_a, "y"_a, "Add points t (n, dims) in the unit box and their values y (n,).")
       .def(
           "start",
-          [](Gibbs& self, std::vector<int> z, std::vector<int> cuts, int noise) {
-            nb::gil_scoped_release unlock;
-            self.start({std::move(z), std::move(cuts), noise});
+          [](Sampler& self, std::vector<int64_t> z, std::vector<int64_t> cuts, int64_t noise) {
+            self.use([&](Gibbs& gibbs) { gibbs.start(check_state(gibbs, z, cuts, noise)); });
           },
           "z"_a, "cuts"_a, "noise"_a, "Start from this state.")
       .def(
           "run",
-          [](Gibbs& self, int sweeps, uint64_t seed, bool learn_cuts) {
-            Trace t = run(self, sweeps, seed, learn_cuts);
-            const size_t rows = sweeps, dims = self.state().z.size();
-            const size_t per_dim = self.state().cuts.size() / dims;
+          [](Sampler& self, int64_t sweeps, uint64_t seed, bool learn_cuts) {
+            check_run(self.gibbs, sweeps);
+            Trace t = self.use(
+                [&](Gibbs& gibbs) { return run(gibbs, int(sweeps), seed, learn_cuts); });
+            const size_t rows = size_t(sweeps), dims = size_t(self.gibbs.tiling().dims);
+            const size_t per_dim = size_t(self.gibbs.cut_layers());
             return nb::make_tuple(to_array(std::move(t.z), {rows, dims}),
                                   to_array(std::move(t.cuts), {rows, dims, per_dim}),
                                   to_array(std::move(t.noise), {rows}),
@@ -500,38 +467,54 @@ NB_MODULE(native, m) {
           },
           "sweeps"_a, "seed"_a, "learn_cuts"_a = true,
           "Sweep over all variables; returns z, cuts, noise and log-likelihood after each sweep.")
-      .def("log_likelihood", &Gibbs::log_likelihood, "Of the current state.")
-      .def("can_be_rough", &Gibbs::can_be_rough,
-           "Whether sweeps use likelihoods in single precision, under the noise of the state.")
-      .def("rough_log_likelihood", &Gibbs::rough_log_likelihood,
-           "Of the current state in single precision, without -n/2 log 2 pi.")
+      .def(
+          "log_likelihood",
+          [](Sampler& self) {
+            return self.use([](Gibbs& gibbs) { return gibbs.log_likelihood(); });
+          },
+          "Of the current state.")
+      .def(
+          "can_be_rough",
+          [](Sampler& self) {
+            return self.use([](Gibbs& gibbs) { return gibbs.can_be_rough(); });
+          },
+          "Whether sweeps use likelihoods in single precision, under the noise of the state.")
+      .def(
+          "rough_log_likelihood",
+          [](Sampler& self) {
+            return self.use([](Gibbs& gibbs) { return gibbs.rough_log_likelihood(); });
+          },
+          "Of the current state in single precision, without -n/2 log 2 pi.")
       .def(
           "group_likelihoods",
-          [](Gibbs& self, int d, bool rough) {
-            self.be_rough(rough);
-            std::vector<double> all =
-                self.group_likelihoods(d, std::vector<char>(self.groups() + 1, 1));
-            self.be_rough(false);
-            return nb::make_tuple(to_array(self.labels(), {size_t(self.groups())}),
-                                  to_array(std::move(all), {size_t(self.groups() + 1)}));
+          [](Sampler& self, int64_t d, bool rough) {
+            check_whole("d", d, 0, self.gibbs.tiling().dims - 1);
+            auto [labels, all] = self.use([&](Gibbs& gibbs) {
+              std::vector<double> values = gibbs.group_likelihoods(int(d), rough);
+              return std::pair(gibbs.labels(), std::move(values));
+            });
+            const size_t groups = labels.size();
+            return nb::make_tuple(to_array(std::move(labels), {groups}),
+                                  to_array(std::move(all), {groups + 1}));
           },
           "d"_a, "rough"_a = false,
           "Labels of the groups, and log-likelihoods (without -n/2 log 2 pi) with dimension d in "
           "each of them and, last, alone.")
       .def(
           "cut_likelihoods",
-          [](Gibbs& self, int d, int layer, std::vector<int> cuts, bool rough) {
-            self.be_rough(rough);
-            std::vector<double> all = self.cut_likelihoods(d, layer, cuts);
-            self.be_rough(false);
-            return to_array(std::move(all), {cuts.size()});
+          [](Sampler& self, int64_t d, int64_t layer, std::vector<int64_t> cuts, bool rough) {
+            const std::vector<int> candidates = check_candidates(self.gibbs, d, layer, cuts);
+            return to_array(self.use([&](Gibbs& gibbs) {
+                              return gibbs.cut_likelihoods(int(d), int(layer), candidates, rough);
+                            }),
+                            {cuts.size()});
           },
           "d"_a, "layer"_a, "cuts"_a, "rough"_a = false,
           "Log-likelihoods (without -n/2 log 2 pi) with each of at most 8 numbers of cuts.")
       .def(
           "counts",
-          [](const Gibbs& self) {
-            const Counts& c = self.counts();
+          [](Sampler& self) {
+            const Counts c = self.use([](Gibbs& gibbs) { return gibbs.counts(); });
             nb::dict d;
             d["candidates"] = c.candidates;
             d["group_steps"] = c.group_steps;

@@ -15,7 +15,8 @@ namespace ebo {
 class Separator {
  public:
   // t is [n][dims].
-  Separator(const Kernels& kernels, const Tiling& tiling, Shape shape, int n, const double* t)
+  Separator(const Kernels& kernels, const Tiling& tiling, Shape shape, int n, const double* t,
+            Pause& pause)
       : kernels_(kernels),
         tiling_(tiling),
         shape_(shape),
@@ -27,7 +28,7 @@ class Separator {
       std::vector<double> column(n);
       for (int i = 0; i < n; ++i) column[i] = t[size_t(i) * tiling.dims + d];
       coordinate_.push_back(std::move(column));
-      if (tiling.is_limit()) base_.push_back(base(d));
+      if (tiling.is_limit()) base_.push_back(base(d, pause));
     }
   }
 
@@ -74,10 +75,11 @@ class Separator {
   }
 
   // What `separations_by_limit` starts from, for all pairs.
-  Buffer<double> base(int d) const {
+  Buffer<double> base(int d, Pause& pause) const {
     Buffer<double> out(pair_count(n_, shape_.height), -1.0);  // padding is always apart
     size_t q = 0;
-    for (int first = 0; first < n_; first += shape_.height)
+    for (int first = 0; first < n_; first += shape_.height) {
+      pause.look();
       for (int k = 0; k < first + shape_.height; ++k)
         for (int i = first; i < first + shape_.height; ++i, ++q) {
           if (i >= n_ || k >= n_) continue;
@@ -85,6 +87,7 @@ class Separator {
           if (tiling_.categorical[d] && delta > 0.0) continue;
           out[q] = tiling_.family == Family::hat ? delta : std::exp(-delta);
         }
+    }
     return out;
   }
 

@@ -4,6 +4,7 @@
 // cuts moves the cuts and does not redraw them, so that likelihoods of different
 // cuts are compared on the same noise. Coordinates t run from 0 to 1 in the box.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct Tiling {
         max_cuts(max_cuts),
         categorical(std::move(categorical)),
         uniforms(count / layers * padded_layers(), 2.0) {
-    for (size_t i = 0; i < count; ++i)
-      uniforms[i / layers * padded_layers() + i % layers] = values[i];
+    double* to = uniforms.data();
+    for (size_t i = 0; i < count; i += layers, to += padded_layers())
+      std::copy_n(values + i, layers, to);
   }
 
   bool is_limit() const { return family == Family::hat || family == Family::laplace; }
