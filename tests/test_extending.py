@@ -117,7 +117,7 @@ def test_a_move_by_its_name_is_kept_in_a_study(tmp_path: Path) -> None:
 def test_a_move_without_a_name_is_used_but_not_kept(tmp_path: Path) -> None:
     settings = with_moves(Step(), Mirror())
     assert asked(settings, asks=1).shape == (1, 10, 4)
-    with pytest.raises(ValueError, match=r'STRATEGIES\["moves"\]\["mirror"\] = Mirror'):
+    with pytest.raises(ValueError, match=r"STRATEGIES\['moves'\]\['mirror'\] = Mirror"):
         Study.create(tmp_path / "mirrored.ebo", SPACE, settings=settings)
     assert not list(tmp_path.iterdir())
 

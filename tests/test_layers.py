@@ -189,7 +189,7 @@ from . import p
 from .q import r
 from .. import s
 """
-    found = set(imports(ast.parse(code), "ebo.study.storage.trial"))
+    found = set(imports(ast.parse(code), "ebo.study.trial"))
     assert found == {
         "a", "b.c", "e.f", "e.g", "e.f.*", "i", "j", "k.l", "m", "n", "o",
         "ebo.study.p", "ebo.study.q.r", "ebo.s",

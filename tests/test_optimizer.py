@@ -15,16 +15,15 @@ from ebo.acquisition import ACQUISITIONS
 from ebo.arrays import Floats
 from ebo.learning import PerLeaf
 from ebo.moves import Climbing
-from ebo.moves.base import Region
 from ebo.moves.climbing import PIECE
 from ebo.moves.search import Candidates, search
 from ebo.optimizer import MOST_POINTS
 from ebo.tilegp.families import FAMILIES
 
 loose: Any = ebo  # for what a type checker would not let pass
-FAST: dict[str, Any] = {"leaf_size": 20, "tries": 40}
+FAST: dict[str, Any] = {"leaf_size": 20}
 SMALL = Settings().changed(FAST, block_size=20, learn_from=60, layers=8)
-PAPER = Settings.paper().changed(FAST, layers=8, sweeps=2)
+PAPER = Settings.paper().changed(FAST, layers=8, sweeps=2, tries=40)
 PBO = Settings().changed(FAST, block_size=20, learn_from=60, fixed=True)
 # Every leaf learns by itself, and all else is as in the default preset.
 BY_LEAF: dict[str, Any] = {
@@ -204,8 +203,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "cuts for every layer": {"kernel": "tile-coding", "per_layer": True},
     "grid cuts for every layer": {"kernel": "mondrian-grid", "per_layer": True},
     "as printed": {"search": "printed", "tries": 40, "passes": 2},
-    "three tries": {"tries": 3},
-    "one try": {"tries": 1},
+    "three steps": {"step.count": 3, "crossover.count": 1},
+    "one step": {"step.count": 1, "difference.count": 1},
     "little to learn from": {"learn_from": 1},
 }
 for key, changes in CHANGES.items():
@@ -224,7 +223,7 @@ CHOICES |= {
     "by volume": SMALL.changed(by="volume"),
     "no sweeps": SMALL.changed(sweeps=0),
     "no sweeps, paper": PAPER.changed(sweeps=0),
-    "climbing, paper": PAPER.changed(search=Climbing(tries=40)),
+    "climbing, paper": PAPER.changed(search=Climbing()),
     "by rank, paper": PAPER.changed(by="rank"),
     "pooled, paper": PAPER.changed(learning="pooled", block_size=20, learn_from=60),
     "mixture and probes, paper": PAPER.changed(mixture="mixture", probes="probes"),
@@ -777,11 +776,9 @@ def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers
 def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def searching(
-        strategy: Any, region: Region, count: int, pending: Floats, rng: np.random.Generator
-    ) -> Candidates:
+    def searching(strategy: Any, *rest: Any) -> Candidates:
         seen.append(strategy.passes)
-        return search(strategy, region, count, pending, rng)
+        return search(strategy, *rest)
 
     monkeypatch.setattr("ebo.optimizer.search", searching)
     for settings, expected in (
@@ -808,7 +805,7 @@ def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_leaves_hold_two_batches_up_to_twice_their_size(preset: Any, n: int, size: int) -> None:
-    optimizer = started(n=400, settings=preset().changed(leaf_size=20, tries=10))
+    optimizer = started(n=400, settings=preset().changed(leaf_size=20))
     optimizer.ask(n)
     rows = [len(leaf.rows) for leaf in optimizer.leaves]
     assert max(rows) <= size

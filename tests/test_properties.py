@@ -20,12 +20,12 @@ from tests.test_optimizer import (
     assert_points,
 )
 
-TINY: dict[str, Any] = {"leaf_size": 6, "tries": 12}
+TINY: dict[str, Any] = {"leaf_size": 6}
 PRESETS = st.sampled_from(
     [
         Settings().changed(TINY, block_size=6, learn_from=20),
         Settings().changed(TINY).changed(BY_LEAF),
-        Settings.paper().changed(TINY, layers=4, sweeps=1),
+        Settings.paper().changed(TINY, layers=4, sweeps=1, tries=12),
         Settings().changed(TINY, block_size=6, fixed=True, overlap=0.1, acquisition="mes"),
     ]
 )

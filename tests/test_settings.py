@@ -42,17 +42,22 @@ DEFAULT: dict[str, Any] = {
     "learning.learn_from": 1000,
     "learning.block_size": 200,
     "ensemble.additive.borrows": True,
+    "ensemble.additive.step.count": 40,
+    "ensemble.additive.step.shortest": 0.01,
+    "ensemble.additive.crossover.count": 10,
+    "ensemble.additive.crossover.share": 0.2,
     "ensemble.additive.probes.per_dimension": 5.0,
+    "ensemble.mixture.difference.count": 40,
+    "ensemble.mixture.difference.share": 0.5,
+    "ensemble.mixture.step.count": 40,
+    "ensemble.mixture.step.shortest": 0.3,
+    "ensemble.mixture.crossover.count": 10,
+    "ensemble.mixture.crossover.share": 0.2,
     "ensemble.mixture.polish.share": 0.3,
     "acquisition": "ei",
     "deviations": 2.0,
-    "search.tries": 40,
     "search.passes": 2,
     "search.starts.apart": 0.25,
-    "search.step.shortest": 0.01,
-    "search.step.shortest_smooth": 0.3,
-    "search.crossover.share": 0.2,
-    "search.difference.share": 0.5,
     "budget.candidates": 2.0,
     "budget.by": "rank",
 }
@@ -71,6 +76,10 @@ PAPER: dict[str, Any] = {
     "model.per_layer": False,
     "learning.sweeps": 10,
     "ensemble.additive.borrows": False,
+    "ensemble.additive.step.count": 40,
+    "ensemble.additive.step.shortest": 0.01,
+    "ensemble.additive.crossover.count": 10,
+    "ensemble.additive.crossover.share": 0.2,
     "ensemble.additive.probes": None,
     "ensemble.mixture": None,
     "acquisition": "eta",
@@ -108,10 +117,13 @@ def test_the_defaults_of_strategies_are_those_of_the_preset() -> None:
         partition=Partition(),
         model=Model(),
         learning=Pooled(),
-        ensemble=Ensemble(additive=Additive(probes=Probes()), mixture=Mixture(polish=Shrinking())),
-        search=Climbing(
-            starts=Starts(), step=Step(), crossover=Crossover(), difference=Difference()
+        ensemble=Ensemble(
+            additive=Additive(moves=(Step(), Crossover()), probes=Probes()),
+            mixture=Mixture(
+                moves=(Difference(), Step(shortest=0.3), Crossover()), polish=Shrinking()
+            ),
         ),
+        search=Climbing(starts=Starts()),
         budget=Budget(),
     )
     assert (PerLeaf().sweeps, Printed().tries, Printed().passes) == (10, 1000, 1)
@@ -239,8 +251,8 @@ CHANGES: list[tuple[Settings, dict[Any, Any], type[Exception], str]] = [
         Settings(),
         {"share": 0.1},
         ValueError,
-        "more than one setting 'share'; give 'polish.share' or 'crossover.share' or "
-        "'difference.share'",
+        "more than one setting 'share'; give 'crossover.share' or "
+        "'difference.share' or 'polish.share'",
     ),
     (
         Settings(),
@@ -262,9 +274,9 @@ CHANGES: list[tuple[Settings, dict[Any, Any], type[Exception], str]] = [
     ),
     (
         Settings.paper(),
-        {"share": 0.1},
+        {"polish.share": 0.1},
         ValueError,
-        "it comes with polish='shrinking' or crossover='crossover' or difference='difference'",
+        "it comes with polish='shrinking', which has to be chosen",
     ),
     (
         Settings(),
@@ -378,7 +390,9 @@ WHOLE = {  # most
     "learning.learn_from": 10**9,
     "learning.block_size": 10**9,
     "per-leaf.sweeps": 10**6,
-    "search.tries": 10**6,
+    "step.count": 10**6,
+    "crossover.count": 10**6,
+    "difference.count": 10**6,
     "search.passes": 10**6,
     "printed.tries": 10**6,
     "printed.passes": 10**6,
@@ -394,7 +408,6 @@ BETWEEN: dict[str, tuple[float, float]] = {
     ".deviations": (0.0, 1e6),
     "starts.apart": (0.0, 1.0),
     "step.shortest": (1e-6, 1.0),
-    "step.shortest_smooth": (1e-6, 1.0),
     "crossover.share": (0.0, 1.0),
     "difference.share": (0.0, 1.0),
     "budget.candidates": (1.0, 1000.0),
@@ -546,9 +559,6 @@ def test_what_is_no_strategy(name: str, value: Any) -> None:
         (lambda value: Ensemble(additive=Additive(probes=value)), "probes"),
         (lambda value: Ensemble(mixture=Mixture(polish=value)), "polish"),
         (lambda value: Climbing(starts=value), "starts"),
-        (lambda value: Climbing(step=value), "step"),
-        (lambda value: Climbing(crossover=value), "crossover"),
-        (lambda value: Climbing(difference=value), "difference"),
     ],
 )
 def test_what_is_no_strategy_farther_in(make: Callable[[Any], Any], name: str) -> None:
@@ -570,7 +580,7 @@ ROUND: list[Settings] = [
     Settings().changed(probes=None, polish=None),
     Settings().changed(search=Printed(tries=3), learning=PerLeaf(sweeps=0), group_limit=None),
     Settings().changed(beta=(1, 2.5), noise=1e-3, fixed=True, by="volume", acquisition="mes"),
-    Settings.paper().changed(search=Climbing(passes=3, step=Step(shortest=0.5))),
+    Settings.paper().changed(search=Climbing(passes=3), moves=(Step(shortest=0.5),)),
     Settings.paper().changed(learning="pooled", mixture="mixture", probes="probes", layers=7),
     Settings().changed(leaf_size=np.int64(7), overlap=np.float64(0.5), beta=(np.float32(1), 2)),
 ]
@@ -598,7 +608,17 @@ def test_plain_data() -> None:
             "group_limit": None, "noise": 0.01, "per_layer": False,
         },
         "learning": {"kind": "per-leaf", "sweeps": 10},
-        "ensemble": {"additive": {"borrows": False, "probes": None}, "mixture": None},
+        "ensemble": {
+            "additive": {
+                "borrows": False,
+                "moves": [
+                    {"kind": "step", "count": 40, "shortest": 0.01},
+                    {"kind": "crossover", "count": 10, "share": 0.2},
+                ],
+                "probes": None,
+            },
+            "mixture": None,
+        },
         "acquisition": "eta",
         "deviations": 2.0,
         "search": {"kind": "printed", "tries": 1000, "passes": 1},
@@ -662,7 +682,7 @@ class Own(Printed):
 
 def test_a_strategy_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(search=Own(tries=5))
-    with pytest.raises(ValueError, match=r"^search is Own\(.*no name.*STRATEGIES\['search'\]"):
+    with pytest.raises(ValueError, match=r"^search has Own\(.*no name.*STRATEGIES\['search'\]"):
         settings.as_dict()
     monkeypatch.setitem(STRATEGIES, "search", {**STRATEGIES["search"], "own": Own})
     assert settings.as_dict()["search"] == {"kind": "own", "tries": 5, "passes": 1, "many": 3}

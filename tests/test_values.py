@@ -15,7 +15,7 @@ from ebo import Optimizer, Settings, Study, box, maximize
 from ebo.arrays import Floats
 from ebo.values import check_values, number_of
 
-SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)
+SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 SQUARE = box([0.0, 0.0], [1.0, 1.0])
 MASKED = np.ma.array([1.0, 99.0, 3.0], mask=[False, True, False])
 

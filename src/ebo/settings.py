@@ -72,9 +72,10 @@ class Settings:
         """These settings with some of them changed, by name.
 
         The name of a setting is enough where no other has the same: `changed(leaf_size=800)`.
-        Otherwise put the name of its strategy before it: `changed({"starts.apart": 0.1})`. A
-        strategy may be given by its name; then it has its default numbers, and those that are
-        given with it: `changed(search="printed", tries=9)`.
+        Otherwise put the name of its strategy before it: `changed({"crossover.share": 0.1})` is for
+        all beliefs that cross, `{"additive.crossover.share": 0.1}` for one. A strategy may be given
+        by its name; then it has its default numbers, and those that are given with it:
+        `changed(search="printed", tries=9)`.
         """
         if changes is not None and not isinstance(changes, Mapping):
             raise TypeError(f"changes are {changes!r}; give values by name, such as leaf_size=800")

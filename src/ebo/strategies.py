@@ -58,23 +58,25 @@ def changed(settings: Any, values: Mapping[str, Any]) -> Any:
     """The settings with some of them changed, by name."""
     names = dict[Path, str]()
 
-    def find(name: str) -> Path:
-        path = _find(settings, name)
-        if path in names:
-            raise ValueError(f"{names[path]!r} and {name!r} are one setting; give it once")
-        names[path] = name
-        return path
+    def find(name: str) -> list[Path]:
+        paths = _find(settings, name)
+        for path in paths:
+            if path in names:
+                raise ValueError(f"{names[path]!r} and {name!r} are one setting; give it once")
+            names[path] = name
+        return paths
 
     # Strategies first, each before those that it is made of.
     for owner in STRATEGIES:
         for name in [name for name in values if _last(name) == owner]:
-            given = {find(name): (name, _strategy(owner, name, values[name]))}
-            settings = _with(settings, given)
+            new = _strategy(owner, name, values[name])
+            settings = _with(settings, dict.fromkeys(find(name), (name, new)))
     # Numbers together: some of them are only allowed with others.
     numbers = {
-        find(name): (name, tuple(value) if isinstance(value, list) else value)
+        path: (name, tuple(value) if isinstance(value, list) else value)
         for name, value in values.items()
         if _last(name) not in STRATEGIES
+        for path in find(name)
     }
     return _with(settings, numbers)
 
@@ -110,7 +112,14 @@ def plain(name: str, value: Any) -> Any:
         return [plain(name, item) for item in value]
     if not is_dataclass(value):
         return value
-    told = {"kind": _kind(name, value)} if len(STRATEGIES[name]) > 1 else {}
+    kind = _kind(name, value)
+    if kind is None:
+        raise ValueError(
+            f"{name} has {value!r}, which has no name to be stored by; give it one, such as "
+            f"ebo.strategies.STRATEGIES[{name!r}][{type(value).__name__.lower()!r}] = "
+            f"{type(value).__name__}"
+        )
+    told = {"kind": kind} if len(STRATEGIES[name]) > 1 else {}
     return {**told, **{inner: plain(inner, item) for inner, item in _items(value)}}
 
 
@@ -136,18 +145,13 @@ def _inner(strategy: Any) -> Iterator[tuple[str, Any]]:
     for name, value in _items(strategy):
         yield name, value
         if name == "moves":
-            yield from ((_kind("moves", move), move) for move in value)
+            yield from ((_kind("moves", move) or type(move).__name__, move) for move in value)
 
 
-def _kind(name: str, strategy: Any) -> str:
-    """What a strategy is stored as."""
-    kinds = [kind for kind, built in STRATEGIES[name].items() if type(strategy) is built]
-    if not kinds:
-        raise ValueError(
-            f"{name} is {strategy!r}, which has no name to be stored by; give it one in "
-            f"ebo.strategies.STRATEGIES[{name!r}]"
-        )
-    return kinds[0]
+def _kind(name: str, strategy: Any) -> str | None:
+    """What a strategy is stored as; None for one that has no name."""
+    kinds = (kind for kind, built in STRATEGIES[name].items() if type(strategy) is built)
+    return next(kinds, None)
 
 
 def _check_moves(moves: Any) -> None:
@@ -160,14 +164,18 @@ def _check_moves(moves: Any) -> None:
         raise ValueError(f"moves are {moves!r}; add one that is made by group, such as Step()")
 
 
-def _find(settings: Any, name: str) -> Path:
-    """The path of a setting from the end of it; an unknown one shows what is near."""
+def _find(settings: Any, name: str) -> list[Path]:
+    """The path of a setting from the end of it; an unknown one shows what is near.
+
+    A move that several beliefs make is one strategy in several places: then there are several.
+    """
     paths = _paths(settings)
     found = [path for path in paths if path[-len(name.split(".")) :] == tuple(name.split("."))]
-    if len(found) == 1:
-        return found[0]
+    if len({path[-2:] for path in found}) == 1:
+        return found
     if found:
-        choices = " or ".join(repr(".".join(path)) for path in found)
+        ends = dict.fromkeys(".".join(path[-2:]) for path in found)
+        choices = " or ".join(map(repr, ends))
         raise ValueError(f"there is more than one setting {name!r}; give {choices}")
     owners = _owners(name)
     if owners:
@@ -226,7 +234,9 @@ def _with(strategy: Any, values: Mapping[Path, tuple[str, Any]]) -> Any:
     moved = {name: new.pop(name) for name in list(new) if name not in own}
     if moved:
         kept = new.get("moves", strategy.moves)
-        new["moves"] = tuple(moved.get(_kind("moves", move), move) for move in kept)
+        new["moves"] = tuple(
+            moved.get(_kind("moves", move) or type(move).__name__, move) for move in kept
+        )
     try:
         return replace(strategy, **new)
     except (TypeError, ValueError) as error:  # told by the name that was given

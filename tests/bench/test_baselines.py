@@ -398,7 +398,7 @@ def test_a_setting_that_others_have_too() -> None:
         ),
         ("ebo+zzz=1", "'ebo+zzz=1': there is no setting 'zzz'; there are acquisition, additive"),
         ("ebo+=False", "'ebo+=False': there is no setting ''; there are acquisition"),
-        ("ebo+share=0.5", "'ebo+share=0.5': there is more than one setting 'share'; give 'polish."),
+        ("ebo+share=0.5", "'ebo+share=0.5': there is more than one setting 'share'; give 'crosso"),
         ("ebo-paper+polish=None", "there is no setting 'polish' here; it comes with mixture='mix"),
         ("ebo+mixture", "'mixture' in 'ebo+mixture' is no change; give setting=value"),
         ("ebo+", "'' in 'ebo+' is no change; give setting=value"),

@@ -112,10 +112,10 @@ def test_the_paper_with_changes(tmp_path: Path) -> None:
         ('"partition.leaf_size" = 800', {"leaf_size": 800}),
         ("[search.partition]\nleaf_size = 800\noverlap = 0", {"leaf_size": 800, "overlap": 0}),
         ("crossover.share = 0.5", {"crossover.share": 0.5}),
-        ("search.crossover.share = 0.5", {"crossover.share": 0.5}),
+        ("additive.crossover.share = 0.5", {"additive.crossover.share": 0.5}),
         (
-            "[search.search]\ntries = 9\n[search.search.crossover]\nshare = 0.5",
-            {"tries": 9, "crossover.share": 0.5},
+            "[search.search]\npasses = 9\n[search.mixture.crossover]\nshare = 0.5",
+            {"passes": 9, "mixture.crossover.share": 0.5},
         ),
         ('tries = 9\nsearch = "printed"', {"search": Printed(tries=9)}),
         ('[search.search]\nkind = "printed"\npasses = 3', {"search": Printed(passes=3)}),
@@ -255,7 +255,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "setting of many": (
         f"{COMMAND}{SPACE}[search]\nshare = 0.5\n",
-        r"\[search\] there is more than one setting 'share'; give 'polish.share' or 'crossover.sh",
+        r"\[search\] there is more than one setting 'share'; give 'crossover.share' or 'diff",
     ),
     "setting of what is not there": (
         f'{COMMAND}{SPACE}[search]\npreset = "paper"\nlearn_from = 3\n',
@@ -332,8 +332,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         r"\[search\] partition.leaf_size is 'big'; give a whole number",
     ),
     "setting type in a table": (
-        f"{COMMAND}{SPACE}[search.search.crossover]\nshare = 3\n",
-        r"\[search\] search.crossover.share is 3; give a number from 0 to 1",
+        f"{COMMAND}{SPACE}[search.mixture.crossover]\nshare = 3\n",
+        r"\[search\] mixture.crossover.share is 3; give a number from 0 to 1",
     ),
     "setting of a huge size": (
         f"{COMMAND}{SPACE}[search]\npasses = {2**63}\n",

@@ -23,7 +23,7 @@ from ebo.study.config import ConfigError, read_config
 from ebo.study.evaluation.processes import usable_cores
 
 loose: Any = ebo
-SMALL = Settings(leaf_size=20, block_size=20, learn_from=60, block_samples=10)
+SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 CUBE = box([0.0] * 3, [1.0] * 3)
 RUN: dict[str, Any] = {"batch_size": 4, "iterations": 2}
 

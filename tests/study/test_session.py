@@ -29,7 +29,7 @@ from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
 from ebo.study.study import Study
 
-SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60, tries=10)
+SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 SPACE = Space(gain=Float(1e-3, 10.0, log=True), steps=Int(1, 50), mode=Categorical(["slow", "[b]"]))
 COMMANDS = ("init", "run", "status", "best", "show", "export", "import", "ask", "tell", "report")
 

@@ -25,7 +25,7 @@ from ebo.study.storage.base import StudyError
 from ebo.study.storage.file import LockedStudyError
 from ebo.study.study import Study
 
-SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60, tries=10)
+SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 SPACE = Space(
     rate=Float(1e-3, 1.0, log=True),
     depth=Int(1, 5),
@@ -625,7 +625,7 @@ def test_a_study_that_cannot_be_opened_is_not_kept_locked(tmp_path: Path) -> Non
 SETTINGS = {
     "default": SMALL,
     "paper": Settings.paper().changed(leaf_size=8, layers=10, sweeps=1, tries=20),
-    "fixed": Settings().changed(leaf_size=8, block_size=20, learn_from=60, tries=10, fixed=True),
+    "fixed": Settings().changed(leaf_size=8, block_size=20, learn_from=60, fixed=True),
 }
 
 

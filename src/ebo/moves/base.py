@@ -29,6 +29,7 @@ Snap = Callable[[Floats], Floats]  # moves discrete parameters of points to thei
 # So many of the best observations are good enough to start from, or to take blocks of. Ranks are
 # drawn evenly on a log scale, so that the first ones come most often, whatever the number is.
 GOOD = 20
+MOST_TRIES = 10**6  # of a move: a search of more would not come to an end
 MAXIMA = 10  # samples of the maximum for max-value entropy: as many as its authors take
 PLACES = 100  # random points, beside the observations, at which the maximum may be
 LEAST_GAIN = 0.05  # least gain of such a sample over the best value, in a model's deviations

@@ -12,7 +12,7 @@ import numpy as np
 
 from ebo.arrays import Floats
 from ebo.checks import check_count, check_number
-from ebo.moves.base import GOOD, Move, Region, log_uniform
+from ebo.moves.base import GOOD, MOST_TRIES, Move, Region, log_uniform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Crossover(Move):
     by_group = True
 
     def __post_init__(self) -> None:
-        check_count("count", self.count, 1)
+        check_count("count", self.count, 1, most=MOST_TRIES)
         check_number("share", self.share, 0.0, 1.0)
 
     def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ebo.arrays import Floats
 from ebo.checks import check_count, check_number
-from ebo.moves.base import Move, Region
+from ebo.moves.base import MOST_TRIES, Move, Region
 
 PARENTS = 60  # a and b are among so many of the best: still good, and far apart
 SHORTEST = 1e-2  # c is drawn from this to 1, evenly on a log scale
@@ -30,7 +30,7 @@ class Difference(Move):
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        check_count("count", self.count, 1)
+        check_count("count", self.count, 1, most=MOST_TRIES)
         check_number("share", self.share, 0.0, 1.0)
 
     def chance(self, region: Region) -> float:

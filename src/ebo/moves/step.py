@@ -8,7 +8,7 @@ import numpy as np
 
 from ebo.arrays import Floats
 from ebo.checks import check_count, check_number
-from ebo.moves.base import Move, Region
+from ebo.moves.base import MOST_TRIES, Move, Region
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Step(Move):
     by_group = True
 
     def __post_init__(self) -> None:
-        check_count("count", self.count, 1)
+        check_count("count", self.count, 1, most=MOST_TRIES)
         check_number("shortest", self.shortest, 1e-6, 1.0)
 
     def tries(self, x: Floats, region: Region, reach: float, rng: np.random.Generator) -> Floats:

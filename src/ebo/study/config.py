@@ -18,8 +18,8 @@ from typing import Any
 from ebo.checks import check_count
 from ebo.optimizer import MOST_POINTS
 from ebo.settings import Settings
-from ebo.strategies import UnknownSettingError
 from ebo.space import Space
+from ebo.strategies import UnknownSettingError
 from ebo.study.evaluation.command import Command
 from ebo.study.storage.describe import read_parameters, read_settings
 

@@ -334,7 +334,7 @@ def test_threads_may_share_it(make: Make) -> None:
 
 
 def test_a_study_asks_for_the_same_points_on_each(make: Make) -> None:
-    space, settings = box([0.0] * 3, [1.0] * 3), Settings(leaf_size=20, block_size=20)
+    space, settings = box([0.0] * 3, [1.0] * 3), Settings().changed(leaf_size=20, block_size=20)
     run: dict[str, Any] = {"batch_size": 5, "iterations": 3}
 
     def f(x: Floats) -> float:

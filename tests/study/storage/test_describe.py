@@ -8,7 +8,7 @@ import pytest
 from ebo.batch import Budget
 from ebo.belief import Additive, Ensemble, Mixture
 from ebo.learning import Model, PerLeaf, Pooled
-from ebo.moves import Climbing, Crossover, Difference, Printed, Probes, Shrinking, Starts
+from ebo.moves import Climbing, Printed, Probes, Shrinking, Starts
 from ebo.partition import Partition
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space, box
@@ -120,13 +120,13 @@ ON_DEFAULT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"probes": 2.5}, {"probes": Probes(per_dimension=2.5)}),
     ({"acquisition": "mes"}, {"acquisition": "mes"}),
     ({"deviations": 1.5}, {"deviations": 1.5}),
-    ({"block_samples": 7}, {"search": Climbing(tries=7)}),
+    ({"block_samples": 7}, {"step.count": 7, "difference.count": 7}),
     ({"passes": 3}, {"search": Climbing(passes=3)}),
     ({"greedy": False}, {"search": Printed(tries=40, passes=2)}),
     ({"greedy": False, "apart": 0.5, "block_samples": 7}, {"search": Printed(tries=7, passes=2)}),
     ({"apart": 0.5}, {"search": Climbing(starts=Starts(apart=0.5))}),
-    ({"crossed": 0.0}, {"search": Climbing(crossover=Crossover(share=0.0))}),
-    ({"leaping": 0.0}, {"search": Climbing(difference=Difference(share=0.0))}),
+    ({"crossed": 0.0}, {"crossover.share": 0.0}),
+    ({"leaping": 0.0}, {"difference.share": 0.0}),
     ({"polish": 0.0}, {"polish": None}),
     ({"polish": 0.5}, {"polish": Shrinking(share=0.5)}),
     ({"candidates": 3.0}, {"budget": Budget(candidates=3.0)}),
@@ -156,7 +156,7 @@ ON_PAPER: list[tuple[dict[str, Any], dict[str, Any]]] = [
             ),
         },
     ),
-    ({"greedy": True}, {"search": Climbing(tries=1000, passes=1)}),
+    ({"greedy": True}, {"search": Climbing(passes=1), "step.count": 1000}),
     ({"block_samples": 7, "passes": 2}, {"search": Printed(tries=7, passes=2)}),
     ({"apart": 0.5, "crossed": 0.5, "leaping": 0.0}, {}),  # and these of the greedy search
     ({"pay_by_rank": True}, {"budget": Budget(by="rank")}),
@@ -271,8 +271,8 @@ def test_unknown_settings_and_presets() -> None:
         ({"partition.leaf_size": 50}, {"leaf_size": 50}),
         ({"partition": {"leaf_size": 50, "fixed": True}}, {"leaf_size": 50, "fixed": True}),
         ({"crossover": {"share": 0.5}}, {"crossover.share": 0.5}),
-        ({"search": {"crossover": {"share": 0.5}, "tries": 9}, "beta": [1.0, 2.0]},
-         {"crossover.share": 0.5, "tries": 9, "beta": (1.0, 2.0)}),
+        ({"search": {"starts": {"apart": 0.5}, "passes": 9}, "beta": [1.0, 2.0]},
+         {"apart": 0.5, "passes": 9, "beta": (1.0, 2.0)}),
         ({"tries": 9, "search": "printed"}, {"search": Printed(tries=9)}),
         ({"search": {"tries": 9, "kind": "printed"}}, {"search": Printed(tries=9)}),
         ({"mixture": "none", "probes": "none", "group_limit": "none"},

@@ -55,7 +55,7 @@ def objective(x):
 
 print("go", flush=True)
 path, space = folder / "s.ebo", box([0.0] * 3, [1.0] * 3)
-settings = Settings().changed(leaf_size=20, block_size=20, learn_from=60, tries=10)
+settings = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 study = (
     Noted.open(path) if path.exists() else Noted.create(path, space, seed=seed, settings=settings)
 )

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ebo.learn import Structure
 
 from ebo import Optimizer
 from ebo.arrays import Floats
+from ebo.learning.base import Structure
 from ebo.optimizer import State
+from ebo.settings import Settings
 from ebo.study import Study
-from ebo.study.storage.describe import read_settings, read_space
+from ebo.study.storage.describe import migrate_settings, read_space
 from ebo.study.storage.file import DamagedStudyError
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.tilegp.smooth import Smooth
@@ -86,10 +87,8 @@ def earlier(path: Path, schema: int) -> Optimizer:
     X = np.array([np.frombuffer(x, "<f8") for x, *_ in trials])
     state = np.array([s for _, s, _ in trials])
     y = np.array([value for *_, value in trials], dtype=np.float64)
-    settings = meta["settings"] if schema == 3 else {"probes": 0.0, **meta["settings"]}
-    optimizer = Optimizer(
-        read_space(meta["space"]), seed=meta["seed"], settings=read_settings(settings)
-    )
+    settings = Settings.from_dict(migrate_settings(meta["settings"], schema))
+    optimizer = Optimizer(read_space(meta["space"]), seed=meta["seed"], settings=settings)
     optimizer.tell(X[state >= 2], y[state >= 2])
     optimizer.restore(State(asked, learned, boxes), X[state < 2])
     return optimizer
@@ -114,7 +113,7 @@ def test_a_study_of_an_earlier_schema_asks_for_the_points_it_would_have(
         np.testing.assert_array_equal(reader.optimizer.ask(5), expected[0])
     assert schema_of(path) == schema
     with Study.open(path) as study:
-        assert (study.settings.probes == 0.0) == (schema < 3)
+        assert (study.settings.ensemble.additive.probes is None) == (schema < 3)
         for X in expected:
             np.testing.assert_array_equal(study.ask(len(X)), X)
             study.tell(X, value(X))

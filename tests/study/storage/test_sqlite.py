@@ -26,14 +26,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ebo.learn import Structure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebo.arrays import Ints
+from ebo.learning.base import Structure
 from ebo.optimizer import State
-from ebo.study import trial
-from ebo.study.storage import base, encoding, file, memory, migration
+from ebo.study.storage import base, encoding, file, memory, migration, trial
 from ebo.study.storage import sqlite as module
 from ebo.study.storage.base import StudyError
 from ebo.study.storage.file import (

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import ebo
 from ebo.arrays import Floats, Ints
 from ebo.space.parameters import Categorical, Int, Parameter
 from ebo.study.storage import trial
@@ -260,7 +260,7 @@ def data_of(study: Study) -> ReportData:
         cuts={} if learned is None else learned.cuts,
         iterations=[numbers_of(row) for row in study.iterations()],
         generated=datetime.now(),
-        version=ebo.__version__,
+        version=version("ebo"),
     )
 
 

@@ -103,8 +103,12 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
     crossover = {"kind": "crossover", "share": old["crossed"]}
     leaps = {"kind": "difference", "count": old["block_samples"], "share": old["leaping"]}
     search = {"kind": "printed", "tries": old["block_samples"], "passes": old["passes"]}
-    if old["greedy"]:
+    additive: dict[str, Any] = {}
+    mixture: dict[str, Any] = {}
+    if old["greedy"]:  # else the search makes no moves
         search = {"passes": old["passes"], "starts": {"apart": old["apart"]}}
+        additive = {"moves": [steps, crossover]}
+        mixture = {"moves": [leaps, {**steps, "shortest": 0.3}, crossover]}
     pool = {name: old[name] for name in ("learn_from", "block_size")}
     boxes = {name: old[name] for name in ("max_leaves", "leaf_size", "overlap")}
     numbers = "kernel", "layers", "alpha", "beta", "group_limit", "noise", "per_layer"
@@ -115,12 +119,12 @@ def migrate_settings(data: Mapping[str, Any], schema: int) -> dict[str, Any]:
         | (pool if pooled else {}),
         "ensemble": {
             "additive": {
+                **additive,
                 "borrows": pooled,
-                "moves": [steps, crossover],
                 "probes": {"per_dimension": probes} if probes and pooled else None,
             },
             "mixture": {
-                "moves": [leaps, {**steps, "shortest": 0.3}, crossover],
+                **mixture,
                 "polish": {"share": old["polish"]} if old["polish"] else None,
             }
             if smooth
