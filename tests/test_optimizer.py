@@ -204,7 +204,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "grid cuts for every layer": {"kernel": "mondrian-grid", "per_layer": True},
     "as printed": {"search": "printed", "tries": 40, "passes": 2},
     "three steps": {"step.count": 3, "crossover.count": 1},
-    "one step": {"step.count": 1, "difference.count": 1},
+    "one step": {"step.count": 1, "crossover.count": 1},
     "little to learn from": {"learn_from": 1},
 }
 for key, changes in CHANGES.items():

@@ -204,7 +204,8 @@ def _owners(name: str) -> list[str]:
         f"{owner}={kind!r}"
         for owner, kinds in STRATEGIES.items()
         for kind, strategy in kinds.items()
-        if last in {f.name for f in fields(strategy)} and (not before or before[-1] == owner)
+        if last in {f.name for f in fields(strategy)}
+        and (not before or before[-1] in (owner, kind))
     ]
 
 

@@ -59,14 +59,15 @@ def test_numbers_are_halved_and_doubled_but_not_below_1() -> None:
     words = "candidates 1.0 for 2.0", "candidates 4.0 for 2.0"
     assert tuple(robustness.halved_and_doubled("candidates")) == words
     for name in robustness.NUMBERS:
-        (path,) = (path for path in default.flat() if path.endswith(f".{name}"))
-        value = default.flat()[path]
+        paths = [path for path in default.flat() if path.endswith(f".{name}")]
+        (value,) = {default.flat()[path] for path in paths}
         ratios = []
         for method in robustness.halved_and_doubled(name).values():
             settings = settings_of(method).flat()
-            assert type(settings[path]) is type(value)
-            assert {**settings, path: value} == default.flat()
-            ratios.append(settings[path] / value)
+            (new,) = {settings[path] for path in paths}
+            assert type(new) is type(value)
+            assert settings | dict.fromkeys(paths, value) == default.flat()
+            ratios.append(new / value)
         assert ratios == ([2.0] if name == "sweeps" else [0.5, 2.0])
     assert len(robustness.CHANGES) == 2 * len(robustness.NUMBERS) - 1
 

@@ -27,12 +27,12 @@ from ebo.settings import Settings
 __all__ = ["SCALES", "claims", "figures", "run", "tables"]
 
 PAPERS = ("leaf_size", "max_leaves", "candidates", "sweeps")  # the paper has them, too
-NUMBERS = (*PAPERS, "learn_from", "block_size", "tries", "probes.per_dimension")
+NUMBERS = (*PAPERS, "learn_from", "block_size", "step.count", "probes.per_dimension")
 
 
 def halved_and_doubled(name: str) -> Changes:
     """A number of the default preset halved, where that is at least 1, and doubled."""
-    (value,) = (v for path, v in Settings().flat().items() if path.endswith(f".{name}"))
+    (value,) = {v for path, v in Settings().flat().items() if path.endswith(f".{name}")}
     half = value // 2 if isinstance(value, int) else value / 2
     return {
         f"{name} {other} for {value}": f"{DEFAULT}+{name}={other}"
