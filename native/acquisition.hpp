@@ -48,7 +48,7 @@ inline double information(double u) {
 enum class Acquisition { eta, upper_confidence, improvement, probability, entropy };
 
 // What is aimed at, and the scale that posterior means and deviations come in.
-struct Goal {
+struct Aim {
   Acquisition kind;
   double best, upper_bound, deviations;
   std::vector<double> maxima;  // samples, for the entropy

@@ -11,7 +11,7 @@
 
 #include "checks.hpp"
 #include "gibbs.hpp"
-#include "leaf.hpp"
+#include "walk.hpp"
 #include "signals.hpp"
 
 namespace nb = nanobind;
@@ -102,7 +102,7 @@ size_t check_columns(const Floats& P, const Floats& T, int64_t columns) {
 }
 
 // Arrays of Python's that a leaf's posterior is in.
-struct LeafArrays {
+struct WalkArrays {
   bool laplace;
   Floats T;
   Rates cuts;
@@ -125,7 +125,7 @@ struct LeafArrays {
   }
 
   // The leaf of the first observations, as many as the base has, for points P.
-  Leaf first(const Rates& base, const Points& P, const Kernels& kernels) const {
+  Walk first(const Rates& base, const Points& P, const Kernels& kernels) const {
     const size_t n = base.shape(0);
     if (n > T.shape(1))
       refuse("base has ", n, " numbers, more observations than there are; give at most ",
@@ -313,10 +313,10 @@ NB_MODULE(native, m) {
       "kappa"_a, "inverse"_a, "w"_a, "base"_a,
       "v = base + R^-1 kappa of points kappa (points, n), by the leading part of the triangle R^-1: "
       "v.w and sqrt(1 - v.v) of each, and v as (n, points or more).");
-  nb::class_<Goal>(m, "Goal", "What is aimed at; see ebo.acquisition.")
+  nb::class_<Aim>(m, "Aim", "What is aimed at; see ebo.acquisition.")
       .def(
           "__init__",
-          [](Goal* self, const std::string& kind, double best, double upper_bound,
+          [](Aim* self, const std::string& kind, double best, double upper_bound,
              double deviations, std::vector<double> maxima, double mean, double scale) {
             const Acquisition code = check_kind(kind);
             check_finite("best", best);
@@ -327,13 +327,13 @@ NB_MODULE(native, m) {
             check_all("maxima", maxima.data(), maxima.size(), -LARGEST, LARGEST, "finite numbers");
             if (code == Acquisition::entropy && maxima.empty())
               refuse("maxima is empty; give samples of the maximum for max-value entropy");
-            new (self) Goal{code, best, upper_bound, deviations, std::move(maxima), mean, scale};
+            new (self) Aim{code, best, upper_bound, deviations, std::move(maxima), mean, scale};
           },
           nb::kw_only(), "kind"_a, "best"_a, "upper_bound"_a, "deviations"_a, "maxima"_a, "mean"_a,
           "scale"_a)
       .def(
           "worth",
-          [](const Goal& self, Doubles mean, Doubles sd) {
+          [](const Aim& self, Doubles mean, Doubles sd) {
             if (mean.size() != sd.size())
               refuse("mean and sd are of different lengths, ", mean.size(), " and ", sd.size(),
                      "; give one of each for every point");
@@ -347,15 +347,15 @@ NB_MODULE(native, m) {
             return to_array(std::move(worth), {mean.size()});
           },
           "mean"_a, "sd"_a, "The acquisition function, of means and deviations in its scale.");
-  nb::class_<LeafArrays>(m, "Leaf",
+  nb::class_<WalkArrays>(m, "Walk",
                          "The posterior of a leaf, for points that change a group at a time.")
       .def(
           "__init__",
-          [](LeafArrays* self, bool laplace, Floats T, Rates cuts, Mask categorical, float scale,
+          [](WalkArrays* self, bool laplace, Floats T, Rates cuts, Mask categorical, float scale,
              Rates rates, float share, Floats inverse, Rates w) {
-            LeafArrays given{laplace, T, cuts, categorical, scale, rates, share, inverse, w};
+            WalkArrays given{laplace, T, cuts, categorical, scale, rates, share, inverse, w};
             given.check();
-            new (self) LeafArrays(std::move(given));
+            new (self) WalkArrays(std::move(given));
           },
           nb::kw_only(), "laplace"_a, "T"_a.noconvert(), "cuts"_a.noconvert(),
           "categorical"_a.noconvert(), "scale"_a, "rates"_a.noconvert(), "share"_a,
@@ -365,8 +365,8 @@ NB_MODULE(native, m) {
           "they are, so that observations can be added.")
       .def(
           "vary",
-          [](const LeafArrays& self, Points P, Numbers group, Rates base) {
-            const Leaf leaf = self.first(base, P, kernels);
+          [](const WalkArrays& self, Points P, Numbers group, Rates base) {
+            const Walk leaf = self.first(base, P, kernels);
             const std::vector<int64_t> members = to_vector(group);
             check_groups(members, {int64_t(members.size())}, P.shape(1));
             Moments moments;
@@ -385,9 +385,9 @@ NB_MODULE(native, m) {
           "dimensions taken from the points P (points, dims).")
       .def(
           "climb",
-          [](const LeafArrays& self, const Goal& goal, Points P, Numbers members, Numbers ends,
+          [](const WalkArrays& self, const Aim& aim, Points P, Numbers members, Numbers ends,
              Rates base) {
-            const Leaf leaf = self.first(base, P, kernels);
+            const Walk leaf = self.first(base, P, kernels);
             const std::vector<int64_t> of_groups = to_vector(members), where = to_vector(ends);
             check_groups(of_groups, where, P.shape(1));
             Climb climb{std::vector<int64_t>(where.size()), to_vector(base)};
@@ -395,14 +395,14 @@ NB_MODULE(native, m) {
               Signals signals;
               Work work(signals);
               nb::gil_scoped_release release;
-              climb.run(leaf, goal, std::vector<float>(P.data(), P.data() + P.size()), P.shape(0),
+              climb.run(leaf, aim, std::vector<float>(P.data(), P.data() + P.size()), P.shape(0),
                         of_groups, where, work);
             }
             return nb::make_tuple(to_array(std::move(climb.rows), {where.size()}),
                                   to_array(std::move(climb.v), {base.shape(0)}));
           },
-          "goal"_a, "P"_a, "members"_a, "ends"_a, "base"_a,
-          "The same for groups one after the other, each left where the goal's worth is largest: "
+          "aim"_a, "P"_a, "members"_a, "ends"_a, "base"_a,
+          "The same for groups one after the other, each left where it is worth most: "
           "rows of P that the groups come from, and v of the point that they make.");
   nb::class_<Sampler>(m, "Gibbs", "A Gibbs sampler over the groups and cuts of a TileGP.")
       .def(

@@ -74,12 +74,12 @@ class Aim:
     scale: float = 1.0
 
     @cached_property
-    def core(self) -> native.Goal | None:
+    def core(self) -> native.Aim | None:
         """The same as an object of the core; None if the core does not have the function."""
         kind, goal = self.acquisition.core, self.goal
         if kind is None:
             return None
-        return native.Goal(
+        return native.Aim(
             kind=kind,
             best=goal.best,
             upper_bound=goal.upper_bound,

@@ -35,7 +35,7 @@ def whiten(
     base: NDArray[np.float32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
 
-class Goal:
+class Aim:
     def __init__(
         self,
         *,
@@ -49,7 +49,7 @@ class Goal:
     ) -> None: ...
     def worth(self, mean: NDArray[np.float64], sd: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
-class Leaf:
+class Walk:
     def __init__(
         self,
         *,
@@ -68,7 +68,7 @@ class Leaf:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]: ...
     def climb(
         self,
-        goal: Goal,
+        aim: Aim,
         P: NDArray[np.float64],
         members: NDArray[np.int64],
         ends: NDArray[np.int64],

@@ -68,8 +68,8 @@ class Fuzz:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.samplers: list[tuple[native.Gibbs, dict[str, Any]]] = []
-        self.goals = [native.Goal(**self.goal("ei"))]
-        self.leaves: list[tuple[native.Leaf, dict[str, Any]]] = []
+        self.goals = [native.Aim(**self.goal("ei"))]
+        self.leaves: list[tuple[native.Walk, dict[str, Any]]] = []
 
     def next(self) -> Call:
         """A call, spoiled more often than not."""
@@ -180,18 +180,18 @@ class Fuzz:
 
     def make_goal(self) -> Call:
         given = self.goal(self.one_of(("eta", "ucb", "ei", "pi", "mes")))
-        return "Goal", self.keep(native.Goal, self.goals, None), (), given
+        return "Aim", self.keep(native.Aim, self.goals, None), (), given
 
     def worth(self) -> Call:
         mean = self.rng.standard_normal(self.whole(0, 9))
-        return "Goal.worth", self.one_of(self.goals).worth, (mean, np.ones_like(mean)), {}
+        return "Aim.worth", self.one_of(self.goals).worth, (mean, np.ones_like(mean)), {}
 
     def make_leaf(self) -> Call:
         dims, n = self.whole(1, 4), self.whole(0, 20)
         given = {"laplace": True, "T": self.singles(dims, n), **self.rates("cuts", dims)}
         given |= {"scale": 0.5, "rates": self.singles(self.one_of((0, dims))), "share": 0.5}
         given |= {"inverse": self.singles(n, n), "w": self.singles(n)}
-        return "Leaf", self.keep(native.Leaf, self.leaves, given), (), given
+        return "Walk", self.keep(native.Walk, self.leaves, given), (), given
 
     def use_leaf(self) -> Call:
         if not self.leaves:
@@ -201,8 +201,8 @@ class Fuzz:
         P = self.rng.random((self.whole(1, 60), dims))
         (members, ends), base = self.groups(dims), self.singles(self.whole(0, most))
         if self.rng.random() < 0.5:
-            return "Leaf.vary", leaf.vary, (P, members, base), {}
-        return "Leaf.climb", leaf.climb, (self.one_of(self.goals), P, members, ends, base), {}
+            return "Walk.vary", leaf.vary, (P, members, base), {}
+        return "Walk.climb", leaf.climb, (self.one_of(self.goals), P, members, ends, base), {}
 
     # ---- what they are made of -------------------------------------------------------
 

@@ -132,12 +132,12 @@ def leaf(work: str) -> Callable[[], Any]:
     T = rng.random((dims, n)).astype(np.float32)
     rates, mask = np.ones(dims, np.float32), np.zeros(dims, np.bool_)
     inverse, w = np.eye(n, dtype=np.float32), np.zeros(n, np.float32)
-    one = native.Leaf(
+    one = native.Walk(
         laplace=True, T=T, cuts=rates, categorical=mask, scale=0.5, rates=rates, share=0.5,
         inverse=inverse, w=w,
     )  # fmt: skip
     P, members, ends = rng.random((points, dims)), np.arange(dims), np.arange(1, dims + 1)
-    goal = native.Goal(
+    goal = native.Aim(
         kind="mes", best=0.0, upper_bound=1.0, deviations=2.0, maxima=[1.0] * 1_000, mean=0.0,
         scale=1.0,
     )  # fmt: skip
@@ -323,4 +323,4 @@ def test_a_goal_refuses_what_means_nothing(changed: dict[str, Any], message: str
         "mean": 0.0, "scale": 1.0,
     }  # fmt: skip
     with pytest.raises(ValueError, match=message):
-        native.Goal(**given | changed)
+        native.Aim(**given | changed)

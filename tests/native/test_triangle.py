@@ -86,18 +86,18 @@ def test_a_leaf_refuses_what_does_not_fit() -> None:
         "laplace": True, "T": zeros(3, 5), "cuts": zeros(3), "categorical": np.zeros(3, np.bool_),
         "scale": 0.5, "rates": zeros(3), "share": 0.5, "inverse": zeros(5, 5), "w": zeros(5),
     }  # fmt: skip
-    native.Leaf(**{**fitting, "rates": zeros(0)})
+    native.Walk(**{**fitting, "rates": zeros(0)})
     for changed in (
         {"T": zeros(2, 5)}, {"T": zeros(3, 6)}, {"cuts": zeros(2)}, {"rates": zeros(2)},
         {"categorical": np.zeros(2, np.bool_)}, {"inverse": zeros(4, 5)}, {"inverse": zeros(5, 4)},
         {"w": zeros(4)},
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"has shape .*; give"):
-            native.Leaf(**{**fitting, **changed})
+            native.Walk(**{**fitting, **changed})
     with pytest.raises(TypeError):  # a copy would not see what is added
-        native.Leaf(**{**fitting, "T": np.zeros((3, 5))})
+        native.Walk(**{**fitting, "T": np.zeros((3, 5))})
 
-    leaf, P, base, group = native.Leaf(**fitting), np.zeros((2, 3)), zeros(5), np.array([0, 2])
+    leaf, P, base, group = native.Walk(**fitting), np.zeros((2, 3)), zeros(5), np.array([0, 2])
     mean, sd, v = leaf.vary(P, group, base)
     assert (mean.tolist(), sd.tolist(), v.shape[0]) == ([0.0, 0.0], [1.0, 1.0], 5)
     goal = Aim(ACQUISITIONS["ei"], Goal(0.0, 1.0)).core

@@ -39,7 +39,7 @@ class Aim(Protocol):
     """What the posterior needs of an acquisition function; see `acquisition.Aim`."""
 
     @property
-    def core(self) -> native.Goal | None:
+    def core(self) -> native.Aim | None:
         """The same as an object of the core; None if the core does not have the function."""
         ...
 
@@ -233,9 +233,9 @@ class Walk:
         self._inverse[n, n] = 1.0 / pivot
         self._length = n + 1
 
-    def _in_core(self, rows: LimitRows, smooth: SmoothRows | None) -> native.Leaf:
+    def _in_core(self, rows: LimitRows, smooth: SmoothRows | None) -> native.Walk:
         """The same in the core, on the same arrays."""
-        return native.Leaf(
+        return native.Walk(
             laplace=rows.laplace,
             T=rows.T,
             cuts=rows.cuts,

@@ -116,7 +116,7 @@ inline void add_smooth(const Kernels& kernels, const LimitPoints& points, const 
 }
 
 // A leaf's posterior for points that change: its root and both parts of the kernel.
-struct Leaf {
+struct Walk {
   Root root;
   LimitPoints limit, matern;
   bool smooth;         // whether there is the latter
@@ -124,7 +124,7 @@ struct Leaf {
 };
 
 // Of the point P[0], whose v is the base, with a group of its dimensions taken from the points P.
-inline Moments vary(const Leaf& leaf, const std::vector<float>& P, size_t rows, const Group& group,
+inline Moments vary(const Walk& leaf, const std::vector<float>& P, size_t rows, const Group& group,
                     const float* base, Work& work) {
   const Kernels& kernels = leaf.root.kernels;
   const size_t n = leaf.limit.columns, dims = P.size() / rows;
@@ -146,7 +146,7 @@ struct Climb {
   std::vector<int64_t> rows;  // of each group
   std::vector<float> v;       // of the point
 
-  void run(const Leaf& leaf, const Goal& goal, std::vector<float> P, size_t count,
+  void run(const Walk& leaf, const Aim& aim, std::vector<float> P, size_t count,
            const std::vector<int64_t>& members, const std::vector<int64_t>& ends, Work& work) {
     const size_t dims = P.size() / count;
     Group group{members.data(), 0};
@@ -155,14 +155,14 @@ struct Climb {
       group.count = size_t(members.data() + ends[m] - group.members);
       const Moments moved = vary(leaf, P, count, group, v.data(), work);
       size_t best = 0;
-      double most = goal.worth(moved.mean[0], moved.deviation[0]);
+      double most = aim.worth(moved.mean[0], moved.deviation[0]);
       for (size_t i = 1; i < count; ++i) {
-        const double worth = goal.worth(moved.mean[i], moved.deviation[i]);
+        const double worth = aim.worth(moved.mean[i], moved.deviation[i]);
         if (worth > most) {
           most = worth;
           best = i;
         }
-        work.did(TERMS * goal.maxima.size());
+        work.did(TERMS * aim.maxima.size());
       }
       rows[m] = int64_t(best);
       for (size_t g = 0; g < group.count; ++g)
