@@ -16,7 +16,6 @@ from ebo.arrays import Floats
 from ebo.learning import PerLeaf
 from ebo.moves import Climbing
 from ebo.moves.climbing import PIECE
-from ebo.moves.search import Candidates, search
 from ebo.optimizer import MOST_POINTS
 from ebo.tilegp.families import FAMILIES
 
@@ -771,28 +770,6 @@ def test_a_leaf_of_many_candidates_gives_one_trajectory_by_any_number_of_workers
         assert optimizer.history[-1].leaves == 1
     np.testing.assert_array_equal(batches[0], batches[1])
     assert len(np.unique(batches[0], axis=0)) == 2 * PIECE
-
-
-def test_small_models_are_searched_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-
-    def searching(strategy: Any, *rest: Any) -> Candidates:
-        seen.append(strategy.passes)
-        return search(strategy, *rest)
-
-    monkeypatch.setattr("ebo.optimizer.search", searching)
-    for settings, expected in (
-        (Settings().changed(leaf_size=40), 4),
-        (Settings().changed(leaf_size=39), 2),
-        (Settings().changed(leaf_size=40, passes=3), 6),
-        (Settings.paper().changed(sweeps=1), 1),
-    ):
-        seen.clear()
-        optimizer = Optimizer(box([0.0] * 3, [1.0] * 3), seed=0, settings=settings, workers=1)
-        X = np.random.default_rng(0).random((40, 3))
-        optimizer.tell(X, X.sum(axis=1))
-        optimizer.ask(4)
-        assert set(seen) == {expected}
 
 
 @pytest.mark.parametrize(

@@ -522,12 +522,6 @@ def test_the_edges_are_allowed() -> None:
     edge("model.beta", (1, 1))
 
 
-def test_twice_the_passes_are_not_too_many() -> None:
-    """The search of few observations is twice as long, up to what is allowed."""
-    assert Climbing(passes=3).with_time(True).passes == 6
-    assert Climbing(passes=10**6).with_time(True).passes == 10**6
-
-
 @pytest.mark.parametrize("kernel", ["hat", "laplace"])
 def test_cuts_per_layer_need_layers(kernel: str) -> None:
     with pytest.raises(ValueError, match=f"per_layer needs layers.*{kernel}.*tile-coding"):

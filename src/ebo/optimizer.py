@@ -243,9 +243,8 @@ class Optimizer:
             clock.stop("learn")
             asked = self._asked(n, learned, data, scale)
             pieces = self._pieces(asked, data, leaves, paid, learned.models, streams.search)
-            moves = learned.belief.moves
-            strategy = settings.search.with_time(len(data.u) <= data.partition.leaf_size)
-            found = list(map(partial(search, strategy, moves, asked.pending), pieces))
+            making = partial(search, settings.search, learned.belief.moves, asked.pending)
+            found = list(map(making, pieces))
             extra = learned.belief.extra(data, asked, streams.extra)
             clock.stop("search")
             X = self._filter(found, extra, n)

@@ -320,9 +320,3 @@ def test_without_observations_there_is_nothing_to_leap_or_cross_with(
 )
 def test_candidates_are_searched_in_equal_pieces(count: int, pieces: list[int]) -> None:
     assert Climbing().pieces(count) == pieces
-
-
-def test_with_few_observations_there_is_time_to_think_twice() -> None:
-    strategy = Climbing(passes=3)
-    assert strategy.with_time(few=False) == strategy
-    assert strategy.with_time(few=True) == Climbing(passes=6)

@@ -156,5 +156,3 @@ def test_the_heuristic_is_of_a_whole_leaf() -> None:
     strategy = Printed()
     assert strategy.pieces(0) == []
     assert strategy.pieces(5000) == [5000]
-    for few in (True, False):
-        assert strategy.with_time(few) == strategy

@@ -8,18 +8,17 @@ or many small ones pay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ebo.arrays import Floats
 from ebo.checks import check_count
-from ebo.moves.base import Move, Region, log_uniform
+from ebo.moves.base import MOST_TRIES, Move, Region, log_uniform
 from ebo.moves.pick import best_blocks, best_point
 from ebo.moves.starts import Starts, best_of_regions
 from ebo.tilegp.posterior import Walk
 
-MOST = 10**6  # tries, and passes: a search of more would not come to an end
 PIECE = 50  # most candidates that are searched in one go: more would hold up the other threads
 SHORTEST_REACH = 1e-2  # of a candidate, in parts of a leaf's sides; the longest reach is 1
 
@@ -28,8 +27,7 @@ SHORTEST_REACH = 1e-2  # of a candidate, in parts of a leaf's sides; the longest
 class Climbing:
     """The default search: candidates climb from good observations, one after the other.
 
-    passes: how often each group that is to move has its turn. It is twice as often as long as all
-        observations fit into one leaf, when every evaluation counts and a search takes little time.
+    passes: how often each group that is to move has its turn. The cost grows in proportion.
     starts: where candidates begin.
     """
 
@@ -37,16 +35,12 @@ class Climbing:
     starts: Starts = field(default_factory=Starts)
 
     def __post_init__(self) -> None:
-        check_count("passes", self.passes, 1, most=MOST)
+        check_count("passes", self.passes, 1, most=MOST_TRIES)
 
     def pieces(self, count: int) -> list[int]:
         """The candidates of a leaf in nearly equal numbers, to be searched side by side."""
         parts = -(-count // PIECE)
         return [count // parts + (i < count % parts) for i in range(parts)]
-
-    def with_time(self, few: bool) -> Climbing:
-        """The same search, with twice the passes if there are few observations."""
-        return replace(self, passes=min(2 * self.passes, MOST)) if few else self
 
     def propose(
         self,

@@ -37,10 +37,6 @@ class Printed:
         """All candidates of a leaf at once, as the heuristic wants them."""
         return [count] if count else []
 
-    def with_time(self, few: bool) -> Printed:
-        """The same search: as printed it does not depend on the observations."""
-        return self
-
     def propose(
         self,
         region: Region,

@@ -19,10 +19,6 @@ class Search(Protocol):
         """How the candidates of a leaf are divided, to be searched side by side."""
         ...
 
-    def with_time(self, few: bool) -> Search:
-        """The same search, which may take more time if there are few observations."""
-        ...
-
     def propose(
         self,
         region: Region,
