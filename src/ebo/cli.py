@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,6 +18,7 @@ from rich.table import Table
 import ebo
 from ebo.bench.commands import AsJson, bench
 from ebo.study.config import STARTER, Config, read_config
+from ebo.study.loop import AllFailedError
 from ebo.study.storage.base import StudyError
 from ebo.study.study import Study
 
@@ -89,6 +91,12 @@ def run(
             message = f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}"
             errors.print(message, markup=False)
             raise typer.Exit(130) from None
+        except AllFailedError as error:
+            raise StudyError(
+                f"{error.summary}. Repair the objective, then: ebo retry "
+                f"{shlex.quote(str(config.study))} and again: ebo run {shlex.quote(str(path))}. "
+                f'Or give on_error = "continue" in [evaluate]'
+            ) from None
         counts = study.counts()
     if as_json:
         best_value = result.best_value if math.isfinite(result.best_value) else None
@@ -99,6 +107,30 @@ def run(
     print(f"Best value {result.best_value:.6g} in {len(result.y)} evaluations.")
     print(f"ebo best {config.study}      shows the point")
     print(f"ebo report {config.study}    draws the pictures")
+
+
+@app.command()
+def retry(
+    path: StudyPath,
+    state: Annotated[
+        str | None, typer.Option(help="Of failed, lost, timed-out; all three if left out.")
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="Their numbers; all if left out.")] = None,
+) -> None:
+    """Put evaluations that failed back to waiting; the next `ebo run` begins with them.
+
+    Example: ebo retry study.ebo --state failed,lost
+    """
+    try:
+        numbers = None if ids is None else [int(part) for part in ids.split(",")]
+    except ValueError:
+        raise StudyError(f"--ids is {ids!r}; give whole numbers, such as 3,7") from None
+    with _opened(path) as study:
+        chosen = study.retry(None if state is None else state.split(","), numbers)
+    if not len(chosen):
+        print("Nothing to try again: no trial failed like that.")
+        return
+    print(f"{len(chosen)} trials wait again; the next `ebo run` begins with them.")
 
 
 @app.command()

@@ -27,11 +27,24 @@ from typer.testing import CliRunner
 from ebo.cli import app, main
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
+from ebo.study.loop import AllFailedError
 from ebo.study.study import Study
 
 SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
 SPACE = Space(gain=Float(1e-3, 10.0, log=True), steps=Int(1, 50), mode=Categorical(["slow", "[b]"]))
-COMMANDS = ("init", "run", "status", "best", "show", "export", "import", "ask", "tell", "report")
+COMMANDS = (
+    "init",
+    "run",
+    "status",
+    "best",
+    "show",
+    "export",
+    "import",
+    "ask",
+    "tell",
+    "report",
+    "retry",
+)
 
 OBJECTIVE = """
 import math
@@ -233,6 +246,42 @@ def test_a_batch_that_fails_entirely(ebo: Shell, tmp_path: Path) -> None:
     assert "has no value yet" in ebo.bad("best", "s.toml")
     assert "exit status 1" in json.loads(ebo.good("show", "s.ebo", 0, "--json"))["error"]
     ebo.good("report", "s.ebo")
+
+
+def test_repair_the_objective_and_try_again(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path, command="sh ./objective {x}")
+    Path("objective").write_text("exit 1\n")
+    message = ebo.bad("run", "s.toml")
+    assert "ebo retry s.ebo and again: ebo run s.toml" in message
+    assert "study.retry()" not in message
+    assert "Nothing to try again" in ebo.good("retry", "s.ebo", "--state", "lost,timed-out")
+    Path("objective").write_text("echo $1\n")
+    assert ebo.good("retry", "s.toml", "--ids", "2,0").startswith("2 trials wait again")
+    assert "trial 0 is waiting; only what failed" in ebo.bad("retry", "s.ebo", "--ids", "0")
+    assert ebo.good("retry", "s.ebo", "--state", "failed").startswith("1 trials wait again")
+    assert json.loads(ebo.good("run", "s.toml", "--json"))["done"] == 6
+    assert "trial 0 is done; only what failed" in ebo.bad("retry", "s.ebo", "--ids", "0,1")
+    assert "there is no trial 99" in ebo.bad("retry", "s.ebo", "--ids", "99")
+    assert "give whole numbers" in ebo.bad("retry", "s.ebo", "--ids", "a")
+    assert "give one of failed, timed-out, lost" in ebo.bad("retry", "s.ebo", "--state", "done")
+    assert "Nothing to try again" in ebo.good("retry", "s.ebo")
+
+
+def test_a_retried_study_is_as_one_that_never_failed(tmp_path: Path) -> None:
+    def failing(params: dict[str, Any]) -> float:
+        raise OSError("no disk")
+
+    run: dict[str, Any] = {"batch_size": 4, "iterations": 2}
+    kept = []
+    for fails in (False, True):
+        with Study.create(tmp_path / f"{fails}.ebo", SPACE, settings=SMALL) as study:
+            if fails:
+                with pytest.raises(AllFailedError, match=r"no disk.*study\.retry\(\)"):
+                    study.run(failing, **run)
+                assert study.retry().tolist() == [0, 1, 2, 3]
+            kept.append(study.run(f, **run))
+    np.testing.assert_array_equal(kept[0].X, kept[1].X)
+    np.testing.assert_array_equal(kept[0].y, kept[1].y)
 
 
 def test_json_is_json_where_there_is_no_value(ebo: Shell, tmp_path: Path) -> None:

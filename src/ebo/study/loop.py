@@ -35,7 +35,14 @@ Callback: TypeAlias = Callable[["Study"], bool | None]
 
 
 class AllFailedError(StudyError):
-    """A whole batch failed; the message has the counts and the most frequent errors."""
+    """A whole batch failed; `summary` has the counts and the most frequent errors."""
+
+    def __init__(self, summary: str) -> None:
+        super().__init__(
+            f"{summary}. Repair the objective, put them back to waiting by study.retry(), and run "
+            f"again. Or run with on_error='continue'"
+        )
+        self.summary = summary
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Run:
                 ended = self._evaluate(study, evaluate, ids, X, advance)
                 error = all_failed(ended)
                 if error and self.on_error != "continue" and not _any_done(study, int(ids[0])):
-                    raise AllFailedError(f"{error}, or run with on_error='continue'")
+                    raise AllFailedError(error)
                 if self.callback is not None and self.callback(study):
                     break
         return make_result(study.optimizer)

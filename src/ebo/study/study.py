@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -32,6 +32,7 @@ from ebo.study.definition import Definition
 from ebo.study.evaluation.base import Objective
 from ebo.study.loop import Callback, Initial, Run
 from ebo.study.report.data import ReportData, data_of
+from ebo.study.retry import chosen_failures
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
@@ -222,6 +223,23 @@ class Study:
             if self._optimizer is not None:  # else it will read them from the storage
                 for i, x, evaluation in zip(evaluations, X, evaluations.values(), strict=True):
                     self._news[i] = x, evaluation.value
+
+    def retry(
+        self,
+        states: str | TrialState | Iterable[str | TrialState] | None = None,
+        ids: Iterable[int] | None = None,
+    ) -> Ints:
+        """Make trials that failed wait again; the next run evaluates them first.
+
+        states: of "failed", "lost" and "timed out"; all three if left out.
+        ids: their numbers; all if left out. If one of them has not failed, none is changed.
+        Returns the numbers of those that wait now.
+        """
+        with self._whole():
+            chosen = chosen_failures(self.storage.trials()["state"], states, ids)
+            self.storage.retry(chosen)
+            self._optimizer = None  # made of the storage again, it knows of no failure
+            return chosen
 
     def run(
         self,

@@ -105,6 +105,15 @@ class Journal:
         self._versions.append(rows)
         return len(running)
 
+    def retry(self, ids: ArrayLike) -> None:
+        rows = self._rows()
+        for i in np.asarray(ids).tolist():
+            if i != int(i) or not 0 <= i < len(rows) or rows[int(i)]["state"] <= DONE:
+                raise StudyError(f"trial {i} has not failed")
+            nothing = {"started": math.nan, "finished": math.nan, "error": ""}
+            rows[int(i)] |= {"state": TrialState.WAITING, **nothing}
+        self._versions.append(rows)
+
     def trials(self) -> dict[str, NDArray[Any]]:
         rows = self._rows()
         kinds: dict[str, Any] = {"batch": int, "state": int, "attempts": int}
@@ -248,6 +257,39 @@ def test_a_trial_from_its_ask_to_its_end(make: Make) -> None:
     assert storage.waiting()[0].tolist() == [3, 5]
     assert storage.trial(3).started is None
     assert storage.trial(3).attempts == 1  # it was tried
+
+
+def test_what_failed_waits_again(make: Make) -> None:
+    storage = make(1, {})
+    storage.add_told([[9.0]], [np.nan], time=NOW)
+    storage.add_batch([[1.0], [2.0], [3.0], [4.0]], State(1), {})
+    ends: dict[str, Any] = {"started": NOW, "finished": NOW + 1, "attempts": 3}
+    storage.finish(
+        {
+            1: Evaluation(FAILED, error="no", **ends),
+            2: Evaluation(LOST, error="gone", **ends),
+            3: done(1.0),
+        }
+    )
+    before = snapshot(storage)
+    for wrong in ([1, 3], [1, 4], [1, 5], [-1], [0.5]):
+        with pytest.raises(StudyError):
+            storage.retry(wrong)
+        assert snapshot(storage) == before
+    storage.retry([])
+    assert snapshot(storage) == before
+    storage.retry([2, 0, 1])
+    ids, X = storage.waiting()
+    assert (ids.tolist(), X.ravel().tolist()) == ([0, 1, 2, 4], [9, 1, 2, 4])
+    assert storage.errors() == {}
+    trial = storage.trial(2)
+    assert (trial.state, trial.value, trial.error) == (TrialState.WAITING, None, None)
+    assert (trial.started, trial.finished, trial.attempts) == (None, None, 3)
+    storage.start([2], NOW + 2)
+    storage.finish({2: done(5.0)})
+    trial = storage.trial(2)
+    assert (trial.value, trial.started, trial.attempts) == (5.0, NOW + 2, 4)
+    storage.retry([])
 
 
 def test_states_and_what_was_learned(make: Make) -> None:

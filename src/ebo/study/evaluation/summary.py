@@ -19,10 +19,7 @@ def all_failed(evaluations: Sequence[Evaluation]) -> str:
     messages = Counter(_last_line(evaluation.error) for evaluation in evaluations)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     shown = "; ".join(f"{count} x {text[:LENGTH]}" for text, count in messages.most_common(SHOWN))
-    return (
-        f"all {len(evaluations)} evaluations of a batch failed ({counts}): {shown}. Repair the "
-        f"objective and run again"
-    )
+    return f"all {len(evaluations)} evaluations of a batch failed ({counts}): {shown}"
 
 
 def _last_line(text: str) -> str:

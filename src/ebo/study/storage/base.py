@@ -84,6 +84,13 @@ class Storage(Protocol):
         """Make all running trials wait again. Returns how many there were."""
         ...
 
+    def retry(self, ids: ArrayLike) -> None:
+        """Make trials that failed wait again, with the attempts that they have had.
+
+        One that is done, or has not finished, is refused, with all others of the same call.
+        """
+        ...
+
     # Calls that read.
 
     def trials(self) -> dict[str, NDArray[Any]]:
@@ -156,6 +163,13 @@ def refuse_finished(id: int, state: TrialState) -> NoReturn:
     raise StudyError(
         f"trial {id} is finished already ({state}); an evaluation is recorded once, and this one "
         f"was left out with all that came with it"
+    )
+
+
+def refuse_retry(id: int, state: TrialState) -> NoReturn:
+    """Raise that a trial has not failed."""
+    raise StudyError(
+        f"trial {id} is {state}; only what failed can be tried again. None was changed"
     )
 
 

@@ -18,11 +18,12 @@ from ebo.study.storage.base import (
     check_points,
     refuse_batch,
     refuse_finished,
+    refuse_retry,
     refuse_unknown,
     whole_ids,
 )
 from ebo.study.storage.encoding import floats, to_json
-from ebo.study.storage.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import FAILURES, Evaluation, Trial, TrialState
 from ebo.values import check_values
 
 
@@ -100,6 +101,18 @@ class MemoryStorage:
                 self._trials[i] = replace(self._trials[i], state=TrialState.WAITING, started=None)
         return len(running)
 
+    def retry(self, ids: ArrayLike) -> None:
+        """See `Storage`."""
+        with self._mutex:
+            failed = {i: self._known(i) for i in whole_ids(ids)}
+            for i, trial in failed.items():
+                if trial.state not in FAILURES:
+                    refuse_retry(i, trial.state)
+            for i, trial in failed.items():
+                waits = replace(trial, state=TrialState.WAITING, started=None, finished=None)
+                self._trials[i] = replace(waits, error=None)
+            self._open |= dict.fromkeys(failed)
+
     def trials(self) -> dict[str, NDArray[Any]]:
         """See `Storage`."""
         with self._mutex:
@@ -118,9 +131,7 @@ class MemoryStorage:
     def trial(self, id: int) -> Trial:
         """See `Storage`."""
         (i,) = whole_ids([id])
-        if not 0 <= i < len(self._trials):
-            refuse_unknown(i, len(self._trials), self.name)
-        trial = self._trials[i]
+        trial = self._known(i)
         return replace(trial, x=trial.x.copy())
 
     def waiting(self) -> tuple[Ints, Floats]:
@@ -160,10 +171,13 @@ class MemoryStorage:
         ]
         return np.arange(first, first + len(points))
 
-    def _unfinished(self, id: int) -> Trial:
+    def _known(self, id: int) -> Trial:
         if not 0 <= id < len(self._trials):
             refuse_unknown(id, len(self._trials), self.name)
-        trial = self._trials[id]
+        return self._trials[id]
+
+    def _unfinished(self, id: int) -> Trial:
+        trial = self._known(id)
         if trial.state.finished:
             refuse_finished(id, trial.state)
         return trial

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.optimizer import State
+from ebo.study.storage import history
 from ebo.study.storage.base import (
     StudyError,
     check_points,
@@ -228,6 +229,13 @@ class SQLiteStorage:
         with self._writing() as db:
             update = "UPDATE open SET started = NULL WHERE started IS NOT NULL"
             return db.execute(update).rowcount
+
+    def retry(self, ids: ArrayLike) -> None:
+        """Make trials that failed wait again; if any of them did not fail, none."""
+        wanted = list(dict.fromkeys(whole_ids(ids)))
+        with self._writing() as db:
+            for i in wanted:
+                history.retry(db, i, self._count(db), self.name)
 
     # What reads: each a snapshot of the last commit.
 
