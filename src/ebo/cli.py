@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -17,6 +20,7 @@ from rich.table import Table
 
 import ebo
 from ebo.bench.commands import AsJson, bench
+from ebo.display import escaped
 from ebo.study.config import STARTER, Config, read_config
 from ebo.study.loop import AllFailedError
 from ebo.study.storage.base import StudyError
@@ -39,7 +43,7 @@ errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"ebo {ebo.__version__}")
+        _say(f"ebo {ebo.__version__}")
         raise typer.Exit
 
 
@@ -66,7 +70,7 @@ def init(
             file.write(STARTER.format(name=path.name))
     except FileExistsError:
         raise StudyError(f"{path} exists; give another name") from None
-    print(f"Wrote {path}. Edit it, then: ebo run {path}")
+    _say(f"Wrote {path}. Edit it, then: ebo run {path}")
 
 
 @app.command()
@@ -89,7 +93,7 @@ def run(
         except KeyboardInterrupt:
             done = study.counts()["done"]
             message = f"Interrupted; {done} evaluations are kept. Go on with: ebo run {path}"
-            errors.print(message, markup=False)
+            errors.print(escaped(message), markup=False)
             raise typer.Exit(130) from None
         except AllFailedError as error:
             raise StudyError(
@@ -103,10 +107,10 @@ def run(
         print(json.dumps({"best_value": best_value, "evaluations": len(result.y), **counts}))
         return
     if counts == before:
-        print(f"Nothing to do: the study has all its {len(result.y)} evaluations.")
-    print(f"Best value {result.best_value:.6g} in {len(result.y)} evaluations.")
-    print(f"ebo best {config.study}      shows the point")
-    print(f"ebo report {config.study}    draws the pictures")
+        _say(f"Nothing to do: the study has all its {len(result.y)} evaluations.")
+    _say(f"Best value {result.best_value:.6g} in {len(result.y)} evaluations.")
+    _say(f"ebo best {config.study}      shows the point")
+    _say(f"ebo report {config.study}    draws the pictures")
 
 
 @app.command()
@@ -128,9 +132,9 @@ def retry(
     with _opened(path) as study:
         chosen = study.retry(None if state is None else state.split(","), numbers)
     if not len(chosen):
-        print("Nothing to try again: no trial failed like that.")
+        _say("Nothing to try again: no trial failed like that.")
         return
-    print(f"{len(chosen)} trials wait again; the next `ebo run` begins with them.")
+    _say(f"{len(chosen)} trials wait again; the next `ebo run` begins with them.")
 
 
 @app.command()
@@ -197,9 +201,10 @@ def export(
     """
     with _opened(path, read_only=True) as study:
         if out is None:
-            study.write_csv(sys.stdout)
+            with _to_terminal() as file:
+                study.write_csv(file)
         else:
-            print(f"Wrote {study.export_csv(out)} trials to {out}.")
+            _say(f"Wrote {study.export_csv(out)} trials to {out}.")
 
 
 @app.command("import")
@@ -211,7 +216,7 @@ def import_(
     Example: ebo import study.toml earlier.csv
     """
     with _opened(path) as study:
-        print(f"Took {study.import_csv(table)} observations in.")
+        _say(f"Took {study.import_csv(table)} observations in.")
 
 
 @app.command()
@@ -225,10 +230,11 @@ def ask(
     """
     with _opened(path) as study:
         ids, X = study.ask_trials(n)
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["id", *study.space.names, "value"])
-        for number, params in zip(ids.tolist(), study.space.to_dicts(X), strict=True):
-            writer.writerow([number, *params.values(), ""])
+        with _to_terminal() as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["id", *study.space.names, "value"])
+            for number, params in zip(ids.tolist(), study.space.to_dicts(X), strict=True):
+                writer.writerow([number, *params.values(), ""])
 
 
 @app.command()
@@ -245,7 +251,7 @@ def tell(
     values = read_values(table)
     with _opened(path) as study:
         study.tell_trials(values)
-        print(f"Took {len(values)} values in; {study.counts()['waiting']} are still waited for.")
+        _say(f"Took {len(values)} values in; {study.counts()['waiting']} are still waited for.")
 
 
 @app.command()
@@ -263,7 +269,7 @@ def report(
 
     with _opened(path, read_only=True) as study:
         write_report(study.report_data(), out)
-    print(f"Wrote {out}.")
+    _say(f"Wrote {out}.")
 
 
 def _opened(path: Path, read_only: bool = False) -> Study:
@@ -300,10 +306,26 @@ def _show(values: dict[str, Any], as_json: bool) -> None:
 
 
 def _plain(text: str) -> Any:
-    """Text that is shown as it is, brackets and all."""
+    """Text that is shown and not obeyed, neither by rich (brackets) nor by a terminal."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(escaped(text))
+
+
+def _say(text: str) -> None:
+    """Print a line for people."""
+    print(escaped(text))
+
+
+@contextmanager
+def _to_terminal() -> Iterator[TextIO]:
+    """Standard output: exact into a file or a pipe, and escaped where it is a terminal."""
+    if not sys.stdout.isatty():
+        yield sys.stdout
+        return
+    with io.StringIO() as file:
+        yield file
+        print(escaped(file.getvalue()), end="")
 
 
 def main() -> NoReturn:
@@ -318,6 +340,6 @@ def main() -> NoReturn:
     except (StudyError, ValueError, TypeError, OverflowError, RuntimeError, OSError) as error:
         if os.environ.get("EBO_DEBUG"):
             raise
-        errors.print(f"error: {error}", style="red", markup=False)
+        errors.print(escaped(f"error: {error}"), style="red", markup=False)
         sys.exit(1)
     sys.exit(0)

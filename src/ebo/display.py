@@ -1,12 +1,27 @@
-"""Studies and results in a notebook and at a prompt: the essentials, in few lines."""
+"""Studies and results in a notebook and at a prompt: the essentials, in few lines.
+
+Text that comes from a study or a command goes to a terminal through `escaped`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
+
+# What a terminal obeys instead of showing it: C0 without newline and tab, DEL, C1; marks that turn
+# the direction of text; line ends of Unicode, and halves of characters, which cannot be printed.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    """Text that a terminal shows and does not obey, with \\x1b and its like in their place."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def as_text(kind: str, facts: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import unicodedata
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +29,7 @@ from ebo.cli import app, main
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
 from ebo.study.loop import AllFailedError
+from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.study import Study
 
 SMALL = Settings().changed(leaf_size=20, block_size=20, learn_from=60)
@@ -309,6 +311,76 @@ def test_while_another_process_writes(ebo: Shell, tmp_path: Path) -> None:
         Path("t.csv").write_text("id,x,y,value\n0,0.5,0.5,1\n")
         for arguments in (("run", "s.toml"), ("ask", "s.toml"), ("tell", "s.ebo", "t.csv")):
             assert "in use by" in ebo.bad(*arguments)
+
+
+def hostile() -> list[str]:
+    """200 texts that a terminal would obey, or that look like something else on it."""
+    known = [
+        "\x1b[2J", "\x1b]0;title\x07", "\x1b]8;;http://a.b\x1b\\", "\x1bc", "\x9b2J",
+        "\x9d0;t\x9c", "\u202egnp.exe", "\u2066a\u2069", "\u200f", "\u200e", "\u061c", "a\rb",
+        "\b\b\b", "\x7f", "\x00", "\x0e", "\u2028", "\x85", "[red]x[/red]", "\x1bP1$r\x1b\\",
+    ]  # fmt: skip
+    rng = random.Random(0)
+    controls = [*range(1, 9), *range(11, 32), *range(127, 160), 0x61C, 0x200E, 0x200F,
+                *range(0x2028, 0x202F), *range(0x2066, 0x206A), 91, 93, 59, 109, 65]  # fmt: skip
+    while len(known) < 200:
+        known.append("".join(chr(rng.choice(controls)) for _ in range(rng.randrange(1, 12))))
+    return known
+
+
+def harmless(text: str) -> None:
+    """A terminal shows the text, and obeys nothing in it but newlines and tabs."""
+    marks = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    for character in set(text) - {"\n", "\t"}:
+        assert unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp"), ascii(character)
+        assert unicodedata.bidirectional(character) not in marks, ascii(character)
+        assert character not in "\u200e\u200f\u061c", ascii(character)
+
+
+def test_no_text_of_a_study_is_obeyed_by_a_terminal(
+    ebo: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = hostile()
+    assert len(texts) == 200
+    for first in range(0, 200, 40):
+        some = texts[first : first + 40]
+        space = Space(
+            {f"p{i}{text}": Categorical([f"c{text}", "b"]) for i, text in enumerate(some)}
+        )
+        name = some[0].replace("/", "").replace("\0", "") + f"{first}.ebo"
+        with Study.create(tmp_path / name, space, settings=SMALL) as study:
+            ids, _ = study.ask_trials(41)
+            study.tell_trials({40: 1.0})
+            study.end_trials(
+                {i: Evaluation(TrialState.FAILED, error=some[i]) for i in ids.tolist()[:40]}
+            )
+        for arguments in (("status", name), ("best", name), ("show", name, 99)):
+            harmless("".join(ebo(*arguments)[1:]))
+        for i in range(first % 3, 40, 3):
+            harmless(ebo.good("show", name, i))
+        exact = ebo.good("export", name)
+        with pytest.raises(AssertionError):
+            harmless(exact)  # into a pipe or a file: as it is
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stdout, "isatty", lambda: True)
+            harmless(ebo.good("export", name))
+            harmless(ebo.good("ask", name, "-n", 2))
+        harmless(ebo.bad("status", "none" + some[0].replace("\0", "")))
+        harmless(ebo.good("retry", name))
+
+
+def test_nothing_that_a_command_says_is_obeyed_by_a_terminal(ebo: Shell, tmp_path: Path) -> None:
+    texts = hostile()
+    toml(tmp_path, "[evaluate]\nhow = 'threads'\nworkers = 1\n", command="sh ./fails {x}")
+    Path("fails").write_text("cat all >&2\nexit 1\n")
+    for first in range(0, 200, 5):
+        some = [text.replace("\n", "") for text in texts[first : first + 5]]
+        Path("all").write_text(" ".join(some))
+        Path("s.ebo").unlink(missing_ok=True)
+        message = ebo.bad("run", "s.toml")
+        assert "evaluations of a batch failed" in message
+        harmless(message)
+        harmless(ebo.good("show", "s.ebo", 0))
 
 
 # Mistakes.

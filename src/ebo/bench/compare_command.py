@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ebo.bench.scales import ScaleName
 from ebo.bench.show import as_text, print_rows
+from ebo.display import escaped
 
 if TYPE_CHECKING:
     from ebo.bench.compare import Plan
@@ -139,7 +140,7 @@ def _run(plan: Plan, out: Path, jobs: int) -> dict[str, Any]:
             bar.update(task, advance=done, description=text)
 
         def finished(record: dict[str, Any]) -> None:
-            errors.print(Text(_outcome(record)))
+            errors.print(Text(escaped(_outcome(record))))
 
         try:
             return compare.run(plan, out, advance, finished, jobs)
@@ -195,7 +196,8 @@ def print_tables(result: dict[str, Any], console: Console) -> None:
     for problem in result["problems"].values():
         for method, row in problem["methods"].items():
             for seed, error in row["failed"].items():
-                console.print(Text(f"{method}, seed {seed} failed: {error}", style="red"))
+                text = escaped(f"{method}, seed {seed} failed: {error}")
+                console.print(Text(text, style="red"))
     console.print(
         f"{result['seeds']} seeds, {result['cores']} cores, {result['instruction_set']}. "
         f"Seconds are those of ask and tell."
