@@ -241,17 +241,37 @@ def ask(
 def tell(
     path: StudyPath,
     table: Annotated[Path, typer.Argument(help="CSV with the columns id and value.")],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace values that were told otherwise before.")
+    ] = False,
 ) -> None:
     """Take the values of points that were asked for in; nan says that one failed.
 
+    A file may be told again with more of it filled: what is there already is skipped. Values that
+    differ from those there are listed and left, or taken with --overwrite; the file of the study
+    keeps the old ones.
+
     Example: ebo tell study.ebo points.csv
     """
-    from ebo.study.table import read_values
+    from ebo.study.table import first_of, read_values
+    from ebo.study.telling import compare
 
-    values = read_values(table)
+    values, lines = read_values(table)
     with _opened(path) as study:
-        study.tell_trials(values)
-        _say(f"Took {len(values)} values in; {study.counts()['waiting']} are still waited for.")
+        told = compare(study.storage, values)
+        left = {} if overwrite else told.different
+        study.tell_trials({i: values[i] for i in values if i not in left}, overwrite=overwrite)
+        waiting = study.counts()["waiting"]
+    before = f"; {len(told.same)} were there before" if told.same else ""
+    if left:
+        listed = first_of([f"line {lines[i]}: {told.words[i]}" for i in left])
+        raise StudyError(
+            f"{table}: took {len(told.new)} values in{before}; {len(left)} differ from what is "
+            f"there and were left:\n{listed}\nTo take them: ebo tell --overwrite"
+        )
+    replaced = f", {len(told.different)} of them anew" if told.different else ""
+    taken = len(told.new) + len(told.different)
+    _say(f"Took {taken} values in{replaced}{before}; {waiting} are still waited for.")
 
 
 @app.command()

@@ -29,6 +29,7 @@ from ebo.cli import app, main
 from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
 from ebo.study.loop import AllFailedError
+from ebo.study.storage.base import StudyError
 from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.study import Study
 
@@ -167,7 +168,8 @@ def test_a_session(ebo: Shell, tmp_path: Path) -> None:
     told = ebo.good("tell", "mine.ebo", "points.csv")
     assert told == "Took 3 values in; 1 are still waited for.\n"
     assert json.loads(ebo.good("best", "mine.ebo", "--json"))["value"] == 2.5
-    assert "finished already" in ebo.bad("tell", "mine.ebo", "points.csv")
+    told = ebo.good("tell", "mine.ebo", "points.csv")
+    assert told == "Took 0 values in; 3 were there before; 1 are still waited for.\n"
 
     earlier = "gain,steps,mode,value\n1,20,fast,9.5\n0.5,3,slow,\n"
     Path("earlier.csv").write_text(earlier)
@@ -311,6 +313,46 @@ def test_while_another_process_writes(ebo: Shell, tmp_path: Path) -> None:
         Path("t.csv").write_text("id,x,y,value\n0,0.5,0.5,1\n")
         for arguments in (("run", "s.toml"), ("ask", "s.toml"), ("tell", "s.ebo", "t.csv")):
             assert "in use by" in ebo.bad(*arguments)
+
+
+def test_a_table_that_is_told_again(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path)
+    ebo.good("ask", "s.toml", "-n", 5)
+
+    def tell(*values: str) -> None:
+        rows = "".join(f"{i},{value}\n" for i, value in enumerate(values))
+        Path("t.csv").write_text("id,value\n" + rows)
+
+    tell("1.5", "nan")
+    ebo.good("tell", "s.ebo", "t.csv")
+    tell("1.5", "nan", "2.5", "")
+    told = ebo.good("tell", "s.ebo", "t.csv")
+    assert told == "Took 1 values in; 2 were there before; 2 are still waited for.\n"
+    tell("1.25", "7", "2.5", "0.5")
+    message = ebo.bad("tell", "s.ebo", "t.csv")
+    assert "took 1 values in; 1 were there before; 2 differ" in message
+    assert "line 2: trial 0 is finished already (done) with 1.5; now given is 1.25\n" in message
+    assert "line 3: trial 1 is finished already (failed); now given is 7.0\n" in message
+    assert "ebo tell --overwrite" in message
+
+    def values() -> list[float]:
+        rows = csv.DictReader(io.StringIO(ebo.good("export", "s.ebo")))
+        return [float(row["value"]) for row in rows]
+
+    np.testing.assert_array_equal(values(), [1.5, math.nan, 2.5, 0.5, math.nan])
+    told = ebo.good("tell", "s.ebo", "t.csv", "--overwrite")
+    assert told.startswith("Took 2 values in, 2 of them anew; 2 were there before; 1 are still")
+    np.testing.assert_array_equal(values(), [1.25, 7, 2.5, 0.5, math.nan])
+    with Study.open("s.ebo") as study:
+        first, second = study.storage.revisions()
+        assert (first.id, first.state, first.value) == (0, TrialState.DONE, 1.5)
+        assert (second.id, second.state, second.error) == (1, TrialState.FAILED, "told as failed")
+        assert sorted(study.optimizer.y) == [0.5, 1.25, 2.5, 7.0]
+        with pytest.raises(StudyError, match=r"trial 0 .*1\.25.*\n.*overwrite=True"):
+            study.tell_trials({0: 3.0, 4: 1.0})
+        assert study.counts()["waiting"] == 1
+        assert [*study.tell_trials({0: 3.0, 4: 1.0}, overwrite=True).new] == [4]
+        assert sorted(study.optimizer.y) == [0.5, 1.0, 2.5, 3.0, 7.0]
 
 
 def hostile() -> list[str]:

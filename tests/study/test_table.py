@@ -92,7 +92,8 @@ def test_no_file(tmp_path: Path) -> None:
 
 def test_values_by_number(tmp_path: Path) -> None:
     path = write(tmp_path, "id,rate,value\n3,0.5,1.25\n7,0.1,\n9,0.2,nan\n")
-    values = read_values(path)
+    values, lines = read_values(path)
+    assert lines == {3: 2, 9: 4}
     assert set(values) == {3, 9}
     assert values[3] == 1.25
     assert np.isnan(values[9])

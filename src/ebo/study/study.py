@@ -37,7 +37,8 @@ from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
-from ebo.study.table import check_names, read_csv, write_rows
+from ebo.study.table import check_names, first_of, read_csv, write_rows
+from ebo.study.telling import Told, compare, evaluations
 from ebo.values import check_values
 
 # What reading data that are not as they should be may raise.
@@ -201,27 +202,33 @@ class Study:
         if others:
             self._add_told(points[others], values[others])
 
-    def tell_trials(self, values: Mapping[int, float]) -> None:
-        """Values of waiting trials by their number; NaN says that one failed."""
-        now = time.time()
-        numbers = check_values([*values.values()], len(values)).tolist() if values else []
-        self.end_trials(
-            {
-                i: Evaluation(TrialState.FAILED, error="told as failed", **_at(now))
-                if np.isnan(value)
-                else Evaluation(TrialState.DONE, float(value), **_at(now))
-                for i, value in zip(values, numbers, strict=True)
-            }
-        )
+    def tell_trials(self, values: Mapping[int, float], *, overwrite: bool = False) -> Told:
+        """Values of trials by their number; NaN says that one failed.
 
-    def end_trials(self, evaluations: Mapping[int, Evaluation]) -> None:
+        What was told before just like that is skipped. Other values of trials that have finished
+        are an error, and nothing is taken in. With `overwrite` they are taken, and what was there
+        is kept in `study.storage.revisions()`.
+        """
+        with self._whole():
+            told = compare(self.storage, values)
+            if told.different and not overwrite:
+                listed = first_of([*told.words.values()])
+                raise StudyError(f"{listed}\nNothing was taken in; overwrite=True takes them all")
+            now = time.time()
+            self.end_trials(evaluations(told.new, now))
+            if told.different:
+                self.storage.overwrite(evaluations(told.different, now), time=now)
+                self._optimizer = None  # made of the storage again, it knows the new values only
+            return told
+
+    def end_trials(self, ended: Mapping[int, Evaluation]) -> None:
         """How the evaluations of waiting or running trials ended, by their number."""
-        if not evaluations:
+        if not ended:
             return
         with self._whole():
-            X = self.storage.finish(evaluations)
+            X = self.storage.finish(ended)
             if self._optimizer is not None:  # else it will read them from the storage
-                for i, x, evaluation in zip(evaluations, X, evaluations.values(), strict=True):
+                for i, x, evaluation in zip(ended, X, ended.values(), strict=True):
                     self._news[i] = x, evaluation.value
 
     def retry(
@@ -237,7 +244,7 @@ class Study:
         """
         with self._whole():
             chosen = chosen_failures(self.storage.trials()["state"], states, ids)
-            self.storage.retry(chosen)
+            self.storage.retry(chosen, time=time.time())
             self._optimizer = None  # made of the storage again, it knows of no failure
             return chosen
 
@@ -405,8 +412,3 @@ class Study:
             optimizer = self.optimizer  # read before the storage changes: nothing is told twice
             self.storage.add_told(X, y, time=time.time())
             optimizer.tell(X, y)
-
-
-def _at(now: float) -> dict[str, Any]:
-    """What is known of an evaluation that somebody else made."""
-    return {"started": now, "finished": now, "attempts": 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -50,10 +50,14 @@ def read_csv(path: Path, space: Space) -> tuple[Floats, Floats]:
     return space.check(X), np.array(values, dtype=np.float64)
 
 
-def read_values(path: Path) -> dict[int, float]:
-    """Values by number, of a CSV file with columns `id` and `value`; empty ones are left out."""
+def read_values(path: Path) -> tuple[dict[int, float], dict[int, int]]:
+    """Values by number, of a CSV file with columns `id` and `value`, and the lines they are in.
+
+    Empty ones are left out.
+    """
     mistakes: list[str] = []
     values: dict[int, float] = {}
+    lines: dict[int, int] = {}
     for line, row in read_rows(path, ("id", "value")):
         if not row["value"].strip():
             continue
@@ -65,9 +69,9 @@ def read_values(path: Path) -> dict[int, float]:
             continue
         if number in values:
             mistakes.append(f"line {line}: id {number} is there twice")
-        values[number] = value
+        values[number], lines[number] = value, line
     complain(path, mistakes)
-    return values
+    return values, lines
 
 
 def read_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, Mapping[str, str]]]:
@@ -138,9 +142,13 @@ def value_of(line: int, text: str, mistakes: list[str]) -> float:
 def complain(path: Path, mistakes: list[str]) -> None:
     """Raise if there are mistakes."""
     if mistakes:
-        more = f"\n... and {len(mistakes) - SHOWN} more" if len(mistakes) > SHOWN else ""
-        listed = "\n".join(mistakes[:SHOWN])
-        raise TableError(f"{path}: nothing was taken in, because of\n{listed}{more}")
+        raise TableError(f"{path}: nothing was taken in, because of\n{first_of(mistakes)}")
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first few lines, and how many more there are."""
+    more = f"\n... and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+    return "\n".join(lines[:SHOWN]) + more
 
 
 def _check_header(path: Path, header: list[str], needed: tuple[str, ...]) -> None:

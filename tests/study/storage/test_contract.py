@@ -19,7 +19,7 @@ from ebo.optimizer import State
 from ebo.study import Evaluation, Storage, Study, StudyError, TrialState
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
-from ebo.study.storage.trial import Trial
+from ebo.study.storage.trial import Revision, Trial
 from tests.study.storage.test_sqlite import same, structure
 
 NOW = 1_700_000_000.25
@@ -35,6 +35,7 @@ class Journal:
         self.dims, self.meta = dims, json.loads(json.dumps(meta))
         self._versions: list[list[dict[str, Any]]] = [[]]
         self._batches: list[tuple[State, str]] = []
+        self._kept: list[Revision] = []
         self._mutex = threading.RLock()
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -105,14 +106,39 @@ class Journal:
         self._versions.append(rows)
         return len(running)
 
-    def retry(self, ids: ArrayLike) -> None:
-        rows = self._rows()
+    def retry(self, ids: ArrayLike, *, time: float | None = None) -> None:
+        rows, before = self._rows(), list(self._kept)
         for i in np.asarray(ids).tolist():
             if i != int(i) or not 0 <= i < len(rows) or rows[int(i)]["state"] <= DONE:
+                self._kept = before
                 raise StudyError(f"trial {i} has not failed")
+            self._kept.append(self._revision(rows[int(i)], int(i), time))
             nothing = {"started": math.nan, "finished": math.nan, "error": ""}
             rows[int(i)] |= {"state": TrialState.WAITING, **nothing}
         self._versions.append(rows)
+
+    def _revision(self, row: dict[str, Any], i: int, time: float | None) -> Revision:
+        value = row["value"] if np.isfinite(row["value"]) else None
+        return Revision(i, TrialState(row["state"]), value, row["error"] or None, time)
+
+    def overwrite(
+        self, evaluations: Mapping[int, Evaluation], *, time: float | None = None
+    ) -> None:
+        rows, kept = self._rows(), list(self._kept)
+        for i, e in evaluations.items():
+            if not 0 <= i < len(rows) or rows[i]["state"] < DONE:
+                raise StudyError(f"trial {i} has not finished")
+            row = rows[i]
+            kept.append(self._revision(row, i, time))
+            row |= {"state": e.state, "value": e.value, "error": e.error}
+            row["finished"] = math.nan if e.finished is None else e.finished
+            row["started"] = row["started"] if e.started is None else e.started
+            row["attempts"] = row["attempts"] if e.attempts is None else e.attempts
+        self._kept = kept
+        self._versions.append(rows)
+
+    def revisions(self) -> list[Revision]:
+        return list(self._kept)
 
     def trials(self) -> dict[str, NDArray[Any]]:
         rows = self._rows()
@@ -190,7 +216,8 @@ def done(value: float, **times: Any) -> Evaluation:
 def snapshot(storage: Storage) -> str:
     """All that can be read."""
     columns = {name: column.tolist() for name, column in storage.trials().items()}
-    return repr((columns, storage.errors(), storage.counts(), storage.iterations()))
+    told = storage.errors(), storage.counts(), storage.iterations(), storage.revisions()
+    return repr((columns, *told))
 
 
 def test_a_new_one_is_empty(make: Make) -> None:
@@ -278,7 +305,9 @@ def test_what_failed_waits_again(make: Make) -> None:
         assert snapshot(storage) == before
     storage.retry([])
     assert snapshot(storage) == before
-    storage.retry([2, 0, 1])
+    storage.retry([2, 0, 1], time=NOW + 5)
+    assert [r.id for r in storage.revisions()] == [2, 0, 1]
+    assert storage.revisions()[0] == Revision(2, LOST, None, "gone", NOW + 5)
     ids, X = storage.waiting()
     assert (ids.tolist(), X.ravel().tolist()) == ([0, 1, 2, 4], [9, 1, 2, 4])
     assert storage.errors() == {}
@@ -290,6 +319,29 @@ def test_what_failed_waits_again(make: Make) -> None:
     trial = storage.trial(2)
     assert (trial.value, trial.started, trial.attempts) == (5.0, NOW + 2, 4)
     storage.retry([])
+
+
+def test_what_is_overwritten_is_kept(make: Make) -> None:
+    storage = make(1, {})
+    storage.add_batch([[1.0], [2.0], [3.0]], State(1), {})
+    storage.finish({0: done(1.0, started=NOW, finished=NOW, attempts=2), 1: done(2.0)})
+    before = snapshot(storage)
+    for wrong in (2, 3, -1):
+        with pytest.raises(StudyError):
+            storage.overwrite({0: done(9.0), wrong: done(9.0)}, time=NOW)
+        assert snapshot(storage) == before
+    storage.overwrite({})
+    storage.overwrite({0: Evaluation(FAILED, error="no", finished=NOW + 1)}, time=NOW + 2)
+    storage.overwrite({0: done(4.0), 1: done(5.0)})
+    assert storage.revisions() == [
+        Revision(0, DONE, 1.0, None, NOW + 2),
+        Revision(0, FAILED, None, "no", None),
+        Revision(1, DONE, 2.0, None, None),
+    ]
+    np.testing.assert_array_equal(storage.trials()["value"], [4, 5, np.nan])
+    trial = storage.trial(0)
+    assert (trial.started, trial.attempts, trial.error) == (NOW, 2, None)
+    assert storage.waiting()[0].tolist() == [2]
 
 
 def test_states_and_what_was_learned(make: Make) -> None:

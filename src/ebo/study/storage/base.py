@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Floats, Ints
 from ebo.optimizer import State
-from ebo.study.storage.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import Evaluation, Revision, Trial, TrialState
 
 
 class StudyError(Exception):
@@ -84,10 +84,20 @@ class Storage(Protocol):
         """Make all running trials wait again. Returns how many there were."""
         ...
 
-    def retry(self, ids: ArrayLike) -> None:
+    def retry(self, ids: ArrayLike, *, time: float | None = None) -> None:
         """Make trials that failed wait again, with the attempts that they have had.
 
-        One that is done, or has not finished, is refused, with all others of the same call.
+        One that is done, or has not finished, is refused, with all others of the same call. How
+        they had ended is in `revisions` from then on, `time` being when they were replaced.
+        """
+        ...
+
+    def overwrite(
+        self, evaluations: Mapping[int, Evaluation], *, time: float | None = None
+    ) -> None:
+        """Note that finished trials ended otherwise, by id; what was noted goes to `revisions`.
+
+        One that has not finished is refused, with all others of the same call.
         """
         ...
 
@@ -111,6 +121,10 @@ class Storage(Protocol):
 
     def errors(self) -> dict[int, str]:
         """The error texts by id, of those trials that have one."""
+        ...
+
+    def revisions(self) -> list[Revision]:
+        """What was replaced, in the order in which it was."""
         ...
 
     def counts(self) -> dict[TrialState, int]:
@@ -171,6 +185,11 @@ def refuse_retry(id: int, state: TrialState) -> NoReturn:
     raise StudyError(
         f"trial {id} is {state}; only what failed can be tried again. None was changed"
     )
+
+
+def refuse_overwrite(id: int, state: TrialState) -> NoReturn:
+    """Raise that a trial has not finished."""
+    raise StudyError(f"trial {id} is {state}; only what has finished can be overwritten")
 
 
 def refuse_unknown(id: int, n: int, name: str) -> NoReturn:

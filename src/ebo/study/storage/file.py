@@ -9,6 +9,7 @@ table         a row
 `results`     a finished trial: state, value (NULL unless done), times, attempts, error
 `iterations`  an ask: what it tells (JSON), and the z, density and noise that it learned
 `state`       the one: `optimizer.State`, replaced together with the batch that it belongs to
+`revisions`   how a trial had ended before it was overwritten or tried again, and when that was
 `trials`      a view for people with an SQLite shell: points, open and results together
 ============  =====================================================================================
 
@@ -56,6 +57,8 @@ TABLES = {
     "state": "CREATE TABLE state (id INTEGER PRIMARY KEY, asked INTEGER NOT NULL, z BLOB, "
     "density BLOB, noise REAL, together BLOB, rates BLOB, share REAL, smooth_noise REAL, "
     "pair BLOB, lower BLOB, upper BLOB)",
+    "revisions": "CREATE TABLE revisions (id INTEGER NOT NULL, state INTEGER NOT NULL, value REAL, "
+    "error TEXT, replaced REAL)",
     "trials": "CREATE VIEW trials AS SELECT points.id, batch, "
     "coalesce(state, open.started IS NOT NULL) AS state, value, "
     "coalesce(results.started, open.started) AS started, finished, "
@@ -63,11 +66,13 @@ TABLES = {
     "LEFT JOIN results ON results.id = points.id LEFT JOIN open ON open.id = points.id",
 }
 
-# Of the schemas 1 to 3. Nothing else was different in their tables.
+# Of the schemas 1 to 3. They had no `revisions`; nothing else was different in their tables.
 OLD_STATE = (
     "CREATE TABLE state (id INTEGER PRIMARY KEY, asked INTEGER NOT NULL, z BLOB, "
     "density BLOB, noise REAL, together BLOB, lower BLOB, upper BLOB)"
 )
+OLD_TABLES = {name: sql for name, sql in TABLES.items() if name != "revisions"}
+OLD_TABLES["state"] = OLD_STATE
 
 
 class NotAStudyError(StudyError):
@@ -162,7 +167,7 @@ def check_file(db: sqlite3.Connection, path: str) -> bool:
             f"{SCHEMA}): upgrade ebo"
         )
     names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    tables = TABLES if version == SCHEMA else {**TABLES, "state": OLD_STATE}
+    tables = TABLES if version == SCHEMA else OLD_TABLES
     if version < 1 or dict(db.execute(names)) != tables:
         damaged(path, f"its tables are not those of schema {version}")
     if version < SCHEMA or file_size(db) <= CHECKED_SIZE:  # a damaged file is not migrated

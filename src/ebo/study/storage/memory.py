@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -18,12 +18,13 @@ from ebo.study.storage.base import (
     check_points,
     refuse_batch,
     refuse_finished,
+    refuse_overwrite,
     refuse_retry,
     refuse_unknown,
     whole_ids,
 )
 from ebo.study.storage.encoding import floats, to_json
-from ebo.study.storage.trial import FAILURES, Evaluation, Trial, TrialState
+from ebo.study.storage.trial import FAILURES, Evaluation, Revision, Trial, TrialState
 from ebo.values import check_values
 
 
@@ -38,6 +39,7 @@ class MemoryStorage:
         self.meta: dict[str, Any] = json.loads(to_json(meta))
         self._trials: list[Trial] = []
         self._open: dict[int, None] = {}  # ids of the trials that have not finished
+        self._revisions: list[Revision] = []
         self._iterations: dict[int, dict[str, Any]] = {}  # by batch
         self._state = State()
         self._mutex = RLock()
@@ -101,17 +103,31 @@ class MemoryStorage:
                 self._trials[i] = replace(self._trials[i], state=TrialState.WAITING, started=None)
         return len(running)
 
-    def retry(self, ids: ArrayLike) -> None:
+    def retry(self, ids: ArrayLike, *, time: float | None = None) -> None:
         """See `Storage`."""
         with self._mutex:
             failed = {i: self._known(i) for i in whole_ids(ids)}
             for i, trial in failed.items():
                 if trial.state not in FAILURES:
                     refuse_retry(i, trial.state)
+            self._keep(failed.values(), time)
             for i, trial in failed.items():
                 waits = replace(trial, state=TrialState.WAITING, started=None, finished=None)
                 self._trials[i] = replace(waits, error=None)
             self._open |= dict.fromkeys(failed)
+
+    def overwrite(
+        self, evaluations: Mapping[int, Evaluation], *, time: float | None = None
+    ) -> None:
+        """See `Storage`."""
+        with self._mutex:
+            finished = {i: self._known(i) for i in whole_ids([*evaluations])}
+            for i, trial in finished.items():
+                if not trial.state.finished:
+                    refuse_overwrite(i, trial.state)
+            self._keep(finished.values(), time)
+            for i, trial in finished.items():
+                self._trials[i] = _ended(trial, evaluations[i])
 
     def trials(self) -> dict[str, NDArray[Any]]:
         """See `Storage`."""
@@ -145,6 +161,11 @@ class MemoryStorage:
         """See `Storage`."""
         return {trial.id: trial.error for trial in self._trials if trial.error}
 
+    def revisions(self) -> list[Revision]:
+        """See `Storage`."""
+        with self._mutex:
+            return list(self._revisions)
+
     def counts(self) -> dict[TrialState, int]:
         """See `Storage`."""
         with self._mutex:
@@ -170,6 +191,9 @@ class MemoryStorage:
             for i, x in enumerate(points.copy())
         ]
         return np.arange(first, first + len(points))
+
+    def _keep(self, trials: Iterable[Trial], time: float | None) -> None:
+        self._revisions += [Revision(t.id, t.state, t.value, t.error, time) for t in trials]
 
     def _known(self, id: int) -> Trial:
         if not 0 <= id < len(self._trials):

@@ -6,7 +6,7 @@ schema  how it differs from the next
 1       there is no smooth part of the kernel, nor a setting for probes
 2       there is no pair that probes are made of, nor (in most) a setting for probes
 3       in the table `state` the BLOB `density` has the smooth part's rates, share and noise at its
-        end, and the BLOB `together` the pair
+        end, and the BLOB `together` the pair; there is no table `revisions`
 ======  ===========================================================================================
 
 The settings in `meta` differ too; `describe.migrate_settings` knows how. Up to schema 3, what ran
@@ -33,6 +33,7 @@ def migrate(db: sqlite3.Connection) -> None:
         return
     try:
         db.execute("BEGIN IMMEDIATE")
+        db.execute(TABLES["revisions"])
         _migrate_state(db)
         _migrate_meta(db, version)
         interrupted = "state = ? AND error = 'interrupted'"

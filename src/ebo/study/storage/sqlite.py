@@ -65,7 +65,7 @@ from ebo.study.storage.file import (
 )
 from ebo.study.storage.lock import Lock
 from ebo.study.storage.migration import in_memory, migrate
-from ebo.study.storage.trial import Evaluation, Trial, TrialState
+from ebo.study.storage.trial import Evaluation, Revision, Trial, TrialState
 from ebo.values import check_values
 
 
@@ -230,12 +230,19 @@ class SQLiteStorage:
             update = "UPDATE open SET started = NULL WHERE started IS NOT NULL"
             return db.execute(update).rowcount
 
-    def retry(self, ids: ArrayLike) -> None:
+    def retry(self, ids: ArrayLike, *, time: float | None = None) -> None:
         """Make trials that failed wait again; if any of them did not fail, none."""
         wanted = list(dict.fromkeys(whole_ids(ids)))
         with self._writing() as db:
-            for i in wanted:
-                history.retry(db, i, self._count(db), self.name)
+            history.retry(db, wanted, self._count(db), self.name, float_or_none(time))
+
+    def overwrite(
+        self, evaluations: Mapping[int, Evaluation], *, time: float | None = None
+    ) -> None:
+        """Note that finished trials ended otherwise; if any of them has not finished, none."""
+        rows = {i: finish_row(i, evaluations[i]) for i in whole_ids([*evaluations])}
+        with self._writing() as db:
+            history.overwrite(db, rows, self._count(db), self.name, float_or_none(time))
 
     # What reads: each a snapshot of the last commit.
 
@@ -283,6 +290,11 @@ class SQLiteStorage:
             found = db.execute("SELECT id, error FROM results WHERE error IS NOT NULL")
             return {i: str(error) for i, error in found}
 
+    def revisions(self) -> list[Revision]:
+        """What was overwritten or tried again, in that order."""
+        with self._reading() as db:
+            return history.revisions(db)
+
     def counts(self) -> dict[TrialState, int]:
         """How many trials are in each state; all states are there."""
         found = dict.fromkeys(TrialState, 0)
@@ -328,6 +340,7 @@ class SQLiteStorage:
         self.iterations()
         self.state()
         self.errors()
+        self.revisions()
 
     # Inside.
 

@@ -96,3 +96,14 @@ class Trial:
     finished: float | None
     attempts: int
     error: str | None
+
+
+@dataclass(frozen=True)
+class Revision:
+    """How a trial had ended before it was overwritten or tried again; `replaced` is when."""
+
+    id: int
+    state: TrialState
+    value: float | None
+    error: str | None
+    replaced: float | None

@@ -1,0 +1,56 @@
+"""Values told by number: what of them is new, what is known, and what is different."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ebo.study.storage.base import Storage
+from ebo.study.storage.trial import Evaluation, TrialState
+from ebo.values import check_values
+
+
+@dataclass(frozen=True)
+class Told:
+    """Values by the trial's number, NaN for one that failed.
+
+    new: of trials that have not finished.
+    same: of trials that ended just like that; there is nothing to do.
+    different: of trials that ended otherwise, with the words to say so.
+    """
+
+    new: dict[int, float]
+    same: dict[int, float]
+    different: dict[int, float]
+    words: dict[int, str]
+
+
+def compare(storage: Storage, values: Mapping[int, float]) -> Told:
+    """What these values are to what is stored."""
+    numbers = check_values([*values.values()], len(values)).tolist() if values else []
+    told = Told({}, {}, {}, {})
+    for i, value in zip(values, numbers, strict=True):
+        trial = storage.trial(i)
+        old = math.nan if trial.value is None else trial.value
+        if not trial.state.finished:
+            told.new[i] = value
+        elif value == old or (math.isnan(value) and math.isnan(old)):
+            told.same[i] = value
+        else:
+            told.different[i] = value
+            has = f" with {old!r}" if trial.state is TrialState.DONE else ""
+            told.words[i] = (
+                f"trial {i} is finished already ({trial.state}){has}; now given is {value!r}"
+            )
+    return told
+
+
+def evaluations(values: Mapping[int, float], now: float) -> dict[int, Evaluation]:
+    """The same as evaluations that somebody else made."""
+    return {
+        i: Evaluation(TrialState.FAILED, math.nan, "told as failed", now, now, 1)
+        if math.isnan(value)
+        else Evaluation(TrialState.DONE, value, "", now, now, 1)
+        for i, value in values.items()
+    }
