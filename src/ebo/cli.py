@@ -194,17 +194,29 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A file; else the terminal.")
     ] = None,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet",
+            help="Put an apostrophe before text that begins like a formula (= + - @ tab), so that "
+            "a spreadsheet does not run it. Numbers stay numbers.",
+        ),
+    ] = False,
 ) -> None:
-    """All trials as CSV.
+    """All trials as CSV, exactly, so that `ebo import` can read them.
+
+    Text in it may begin like a formula, which a spreadsheet runs when it opens the file: give
+    --spreadsheet for one that you do not trust.
 
     Example: ebo export study.ebo -o trials.csv
     """
     with _opened(path, read_only=True) as study:
         if out is None:
             with _to_terminal() as file:
-                study.write_csv(file)
+                study.write_csv(file, spreadsheet=spreadsheet)
         else:
-            _say(f"Wrote {study.export_csv(out)} trials to {out}.")
+            count = study.export_csv(out, spreadsheet=spreadsheet)
+            _say(f"Wrote {count} trials to {out}.")
 
 
 @app.command("import")

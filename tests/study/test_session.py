@@ -355,6 +355,31 @@ def test_a_table_that_is_told_again(ebo: Shell, tmp_path: Path) -> None:
         assert sorted(study.optimizer.y) == [0.5, 1.0, 2.5, 3.0, 7.0]
 
 
+def test_an_export_for_a_spreadsheet(ebo: Shell, tmp_path: Path) -> None:
+    formulas = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1"]
+    harmless_ones = ["-1.5", "+3", "-1e-3", "a=b", "'quoted"]
+    kind = Categorical([*formulas, *harmless_ones])
+    space = Space({"=name": kind, "low": Float(-9.0, -1.0), "n": Int(-5, -1)})
+    with Study.create("s.ebo", space) as study:
+        X = [[i, -2.5, -3] for i in range(len(kind.choices))]
+        study.tell(X, [-float(i) for i in range(len(X))])
+        ids, _ = study.ask_trials(1)
+        study.end_trials({int(ids[0]): Evaluation(TrialState.FAILED, error="=1+1")})
+    exact = ebo.good("export", "s.ebo")
+    table = list(csv.DictReader(io.StringIO(exact, newline="")))
+    assert [row["=name"] for row in table[:-1]] == [*kind.choices]
+    ebo.good("export", "s.ebo", "--spreadsheet", "-o", "s.csv")
+    with Path("s.csv").open(newline="") as file:
+        safe = list(csv.DictReader(file))
+    quoted = [f"'{text}" for text in formulas]
+    assert [row["'=name"] for row in safe[:-1]] == [*quoted, *harmless_ones]
+    for name in ("low", "n", "value", "id", "state", "started", "finished"):
+        assert [row[name] for row in safe] == [row[name] for row in table]
+    assert safe[1]["value"] == "-1.0"
+    ebo.good("export", "s.ebo", "--spreadsheet")
+    assert "apostrophe" in CliRunner().invoke(app, ["export", "--help"]).output
+
+
 def hostile() -> list[str]:
     """200 texts that a terminal would obey, or that look like something else on it."""
     known = [

@@ -357,14 +357,17 @@ class Study:
         self._add_told(X, y)
         return len(y)
 
-    def export_csv(self, path: str | os.PathLike[str]) -> int:
-        """Write all trials to a CSV file; returns how many."""
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            return self.write_csv(file)
+    def export_csv(self, path: str | os.PathLike[str], *, spreadsheet: bool = False) -> int:
+        """Write all trials to a CSV file, exactly; returns how many.
 
-    def write_csv(self, file: TextIO) -> int:
+        spreadsheet: put an apostrophe before text that a spreadsheet would run as a formula.
+        """
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            return self.write_csv(file, spreadsheet=spreadsheet)
+
+    def write_csv(self, file: TextIO, *, spreadsheet: bool = False) -> int:
         """The same to an open file."""
-        return write_rows(file, self.trials(), self.space)
+        return write_rows(file, self.trials(), self.space, spreadsheet=spreadsheet)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

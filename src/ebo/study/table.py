@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,6 +26,9 @@ MOST_COLUMNS = 10_000
 COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
 UNFINISHED = tuple(str(state) for state in TrialState if not state.finished)
 FAILED = ("", "nan", "none", "failed")  # of a value, in any case
+# How a cell begins that spreadsheets run, the last four as wide characters.
+RUN = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class TableError(ValueError):
@@ -98,16 +102,33 @@ def read_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, Mapping[st
     return rows
 
 
-def write_rows(file: TextIO, table: Mapping[str, NDArray[Any]], space: Space) -> int:
-    """Write columns that `read_csv` can read again; returns the number of rows."""
+def write_rows(
+    file: TextIO, table: Mapping[str, NDArray[Any]], space: Space, *, spreadsheet: bool = False
+) -> int:
+    """Write columns that `read_csv` can read again; returns the number of rows.
+
+    spreadsheet: put an apostrophe before text that a spreadsheet would run. `read_csv` keeps it.
+    """
     columns = dict(table)
     for name, parameter in space.parameters.items():
         if isinstance(parameter, Categorical):
             columns[name] = np.array([str(choice) for choice in columns[name]], dtype=object)
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    if not spreadsheet:
+        writer.writerow(columns)
+        writer.writerows(rows)
+    else:
+        writer.writerow([_inert(name) for name in columns])
+        writer.writerows([_inert(cell) for cell in row] for row in rows)
     return len(columns["id"])
+
+
+def _inert(cell: Any) -> Any:
+    """A cell that no spreadsheet runs; a number stays one, also where it is text."""
+    if isinstance(cell, str) and cell.startswith(RUN) and not NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
 
 
 def check_names(space: Space) -> None:
