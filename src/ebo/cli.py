@@ -84,6 +84,8 @@ def run(
     """
     config = read_config(path)
     objective = config.objective()
+    if config.warning:
+        errors.print(escaped(f"warning: {config.warning}"), style="yellow", markup=False)
     # Processes even for one worker: what dies in one of them does not end the run.
     how = {} if config.vectorized else {"workers": None, "how": "processes"}
     with _created(config) as study:

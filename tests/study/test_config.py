@@ -567,7 +567,7 @@ def test_a_problem_may_be_evaluated_by_workers(
     [
         ("[0, 1]", "[0, 2]", "space"),
         ("seed = 0", "seed = 1", "seed"),
-        ("leaf_size = 20", "leaf_size = 30", "settings"),
+        ("leaf_size = 20", "leaf_size = 30", "setting"),
         ('"maximize"', '"minimize"', "direction"),
         ("upper_bound = 2", "upper_bound = 3", "bounds"),
     ],

@@ -380,6 +380,42 @@ def test_an_export_for_a_spreadsheet(ebo: Shell, tmp_path: Path) -> None:
     assert "apostrophe" in CliRunner().invoke(app, ["export", "--help"]).output
 
 
+def test_another_setting_is_told_alone(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path)
+    ebo.good("ask", "s.toml", "-n", 2)
+    text = Path("s.toml").read_text()
+    Path("s.toml").write_text(text.replace("leaf_size = 20", "leaf_size = 30\ndeviations = 3.0"))
+    message = ebo.bad("run", "s.toml")
+    assert "other settings: it has partition.leaf_size = 20, now given is 30; deviations = " in (
+        message
+    )
+    assert "Settings(" not in message
+    assert len(message) < 300
+    Path("s.toml").write_text(text.replace("leaf_size = 20", "leaf_size = 20\nsearch = 'printed'"))
+    message = ebo.bad("run", "s.toml")
+    assert "search" in message
+    assert "nothing" in message
+    assert "Settings(" not in message
+    Path("s.toml").write_text(text + "seed = 4\n")
+    assert "another seed: it has 0, now given is 4" in ebo.bad("run", "s.toml")
+
+
+def test_a_study_in_the_place_of_its_description(ebo: Shell, finished_study: Path) -> None:
+    message = ebo.bad("run", finished_study)
+    assert "s.ebo is a study, and a run needs its description; give the .toml" in message
+
+
+def test_a_command_without_placeholders(ebo: Shell, tmp_path: Path) -> None:
+    toml(tmp_path, command="echo 1")
+    ended = ebo("run", "s.toml")
+    assert ended.code == 0
+    assert ended.err.startswith("warning: [objective] command is 'echo 1', without a placeholder")
+    toml(tmp_path, command="echo {{x}} 1")
+    assert "without a placeholder" in ebo("run", "s.toml").err
+    toml(tmp_path, command="echo {x}")
+    assert ebo("run", "s.toml").err == ""
+
+
 def hostile() -> list[str]:
     """200 texts that a terminal would obey, or that look like something else on it."""
     known = [

@@ -68,6 +68,8 @@ def test_only_the_first_mistakes_are_shown(tmp_path: Path) -> None:
         ("", "lacks the columns 'rate', 'depth', 'kind', 'value'; it has none"),
         ("rate,depth,kind\n1,2,a\n", "lacks the column 'value'"),
         ("rate,rate,depth,kind,value\n1,1,2,a,1\n", "'rate' more than once"),
+        ("rate;depth;kind;value\n0,5;2;a;1\n", "separated by semicolons (;); save it with commas"),
+        ("rate\tdepth\tkind\tvalue\n", "separated by tabs; save it with commas (,)"),
         (HEADER, "no rows below its header"),
         (HEADER + "0.5,2,a\n", "line 2: 3 fields for 4 columns"),
         (HEADER + '0.5,2,"a,1\n', "unexpected end of data"),

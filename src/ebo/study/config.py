@@ -25,6 +25,7 @@ from ebo.study.storage.describe import read_parameters, read_settings
 
 SECTIONS = ("study", "objective", "space", "search", "evaluate")
 OBJECTIVE = ("python", "command", "problem", "seed", "shell", "value", "vectorized", "direction")
+SQLITE = b"SQLite format 3\0"  # how the file of a study begins
 BOUNDS = ("upper_bound", "lower_bound")
 SEARCH = ("batch_size", "iterations", "initial", "seed", "preset")
 EVALUATE = ("workers", "how", "timeout", "retries", "on_error")
@@ -81,6 +82,7 @@ class Config:
     seed: int
     run: dict[str, Any]  # arguments of `Study.run`
     load: Callable[[], Callable[[Any], Any]]
+    warning: str = ""  # of what is allowed, and hardly meant
 
     def objective(self) -> Callable[[Any], Any]:
         """The function to evaluate; only now is a module imported."""
@@ -93,6 +95,13 @@ class Config:
 def read_config(path: Path) -> Config:
     """Read a TOML file; Python objectives are imported from its folder as well."""
     try:
+        with path.open("rb") as file:
+            if file.read(len(SQLITE)) == SQLITE:
+                raise ConfigError(
+                    f"{path} is a study, and a run needs its description; give the .toml file that "
+                    f"it was made from. `ebo init` writes a new one, and [study] file = "
+                    f'"{path.name}" in it goes on with this study'
+                )
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"there is no file {path}; `ebo init {path}` writes one") from None
@@ -138,6 +147,18 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
         seed=search.get("seed", 0),
         run={**run, **evaluate},
         load=load,
+        warning=_warning(objective),
+    )
+
+
+def _warning(objective: Mapping[str, Any]) -> str:
+    """What is hardly meant: a command that no parameter reaches."""
+    template = objective.get("command")
+    if template is None or Command(template, shell=objective.get("shell", False)).names:
+        return ""
+    return (
+        f"[objective] command is {template!r}, without a placeholder: it does the same for every "
+        f"point. Put the parameters in, such as {{name}}"
     )
 
 

@@ -17,6 +17,8 @@ from ebo.study.storage.describe import describe_space, read_space
 from ebo.study.storage.trial import TrialState
 from ebo.tilegp.kernel import MOST_CUTS
 
+NONE = "nothing"  # of a setting that the other strategy does not have
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -66,6 +68,24 @@ class Definition:
             "seed": self.seed,
             "settings": self.settings.as_dict(),
         }
+
+    def difference(self, other: Definition) -> str:
+        """What another definition has otherwise, in words; "" if there is nothing."""
+        for name, stored in vars(self).items():
+            wanted = getattr(other, name)
+            if wanted == stored:
+                continue
+            if name != "settings":
+                return f"another {name}: it has {stored!r}, now given is {wanted!r}"
+            old, new = stored.flat(), wanted.flat()
+            changed = [
+                f"{key} = {old.get(key, NONE)!s}, now given is {new.get(key, NONE)!s}"
+                for key in dict.fromkeys([*old, *new])
+                if old.get(key, NONE) != new.get(key, NONE)
+            ]
+            what = "another setting" if len(changed) == 1 else "other settings"
+            return f"{what}: it has {'; '.join(changed)}"
+        return ""
 
     def optimizer(self) -> Optimizer:
         """An optimizer that knows nothing yet."""

@@ -110,14 +110,10 @@ class Study:
         if not (exist_ok and Path(path).exists()):
             return cls(SQLiteStorage.create(Path(path), space.dims, definition.describe()))
         study = cls.open(path)
-        for name, wanted in vars(definition).items():
-            stored = getattr(study, name)
-            if wanted != stored:
-                study.close()
-                raise StudyError(
-                    f"{path} was made with another {name}: it has {stored!r}, now given is "
-                    f"{wanted!r}. Give the same, or another file"
-                )
+        differs = study._definition.difference(definition)
+        if differs:
+            study.close()
+            raise StudyError(f"{path} was made with {differs}. Give the same, or another file")
         return study
 
     @classmethod

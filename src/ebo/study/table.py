@@ -25,6 +25,7 @@ SHOWN = 10  # mistakes shown in full
 MOST_COLUMNS = 10_000
 COLUMNS = ("id", "batch", "state", "value", "started", "finished", "attempts", "error")
 UNFINISHED = tuple(str(state) for state in TrialState if not state.finished)
+DELIMITERS = {";": "semicolons (;)", "\t": "tabs", "|": "bars (|)"}  # of other programs
 FAILED = ("", "nan", "none", "failed")  # of a value, in any case
 # How a cell begins that spreadsheets run, the last four as wide characters.
 RUN = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -176,6 +177,12 @@ def _check_header(path: Path, header: list[str], needed: tuple[str, ...]) -> Non
     if len(header) > MOST_COLUMNS:
         raise TableError(f"{path} has {len(header)} columns; at most {MOST_COLUMNS} are read")
     missing = [name for name in needed if name not in header]
+    found = next((mark for mark in DELIMITERS if len(header) == 1 and mark in header[0]), None)
+    if missing and found is not None:
+        raise TableError(
+            f"{path}: the columns are separated by {DELIMITERS[found]}; save it with commas (,) "
+            f"between them, and points (.) in numbers"
+        )
     if missing:
         raise TableError(
             f"{path}: line 1 lacks the column{'s' * (len(missing) > 1)} "
