@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import ebo
 from ebo.bench import ask, basics, gibbs, structure
-from ebo.cli import app
+from ebo.cli import app, main
 
 
 def test_help_names_the_commands_and_gives_examples() -> None:
@@ -126,3 +126,59 @@ def test_the_readme_examples_run() -> None:
 def test_the_version() -> None:
     outcome = CliRunner().invoke(app, ["--version"])
     assert (outcome.exit_code, outcome.output) == (0, f"ebo {ebo.__version__}\n")
+
+
+def ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[Any, str, str]:
+    monkeypatch.setattr("sys.argv", ["ebo", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    return caught.value.code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"),
+    [
+        ("Box2D", ("push", "--scale", "smoke")),
+        ("cma", ("compare", "--problems", "branin", "--methods", "random,cma")),
+        ("ioh", ("compare", "--problems", "bbob1-2", "--methods", "random")),
+    ],
+)
+def test_a_missing_package_is_an_error(
+    package: str,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    small = ("--initial", "4", "--batches", "1", "--batch-size", "2", "--seeds", "1")
+    more = small if arguments[0] == "compare" else ()
+    code, out, err = ended(monkeypatch, capsys, "bench", *arguments, *more)
+    assert code == 1
+    assert out == ""
+    assert "pip install 'ebo[bench]'" in err
+    assert package in err
+    assert "Traceback" not in err
+
+
+def test_the_template_of_a_comparison_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = ended(monkeypatch, capsys, "bench", "compare", "--template")
+    assert code == 0
+    Path("mine_template.py").write_text(out)
+    words = "bench compare --problems mine_template:problem --methods random,mine_template:method"
+    small = ("--initial", "4", "--batches", "2", "--batch-size", "3", "--seeds", "1", "--json")
+    code, out, err = ended(monkeypatch, capsys, *words.split(), *small)
+    assert code == 0, err
+    (compared,) = json.loads(out)["problems"].values()
+    for name in ("random", "mine_template:method"):
+        assert compared["methods"][name]["failed"] == {}
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = CliRunner().invoke(app, ["bench", "compare", "--help"]).output
+    for word in ("ask(n)", "tell(X, y)", "--template"):
+        assert word in shown

@@ -371,7 +371,15 @@ def main() -> NoReturn:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (StudyError, ValueError, TypeError, OverflowError, RuntimeError, OSError) as error:
+    except (
+        StudyError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        RuntimeError,
+        OSError,
+        ImportError,
+    ) as error:
         if os.environ.get("EBO_DEBUG"):
             raise
         errors.print(escaped(f"error: {error}"), style="red", markup=False)

@@ -43,6 +43,7 @@ from ebo import native, problems
 from ebo.arrays import Floats
 from ebo.bench import baselines, lines
 from ebo.bench.baselines.imported import imported
+from ebo.bench.packages import check_packages
 from ebo.checks import check_count
 
 Record = dict[str, Any]
@@ -154,6 +155,7 @@ def run(
     tasks = plan.tasks()
     keys = [_key(task.parameters()) for task in tasks]
     missing = [task for task, key in zip(tasks, keys, strict=True) if key not in known]
+    check_packages((task.problem for task in missing), (task.method for task in missing))
     advance(plan.batches * (len(tasks) - len(missing)), "begun")
     for record in _done(missing, jobs, advance):
         lines.append(file, record)

@@ -51,21 +51,42 @@ def register(bench: typer.Typer) -> None:
     bench.command("compare")(bench_compare)
 
 
+def _show_template(wanted: bool) -> None:
+    if wanted:
+        print((Path(__file__).parent / "template.py").read_text(encoding="utf-8"), end="")
+        raise typer.Exit
+
+
 def bench_compare(
     scale: Annotated[
         ScaleName, typer.Option(help="Half a minute, some minutes, or all peers for hours.")
     ] = ScaleName.small,
     problems: Annotated[
         str | None,
-        typer.Option(help="Names, with commas between, or all; your own as module:factory."),
+        typer.Option(
+            help="Names, with commas between, or all; your own as module:factory. The factory is "
+            "called with seed=; the problem has a space, maybe an upper_bound, and is called on "
+            "points (n, D) for values (n,), which are maximised."
+        ),
     ] = None,
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Names, with commas between, or all; your own as module:factory, "
-            "other settings as ebo+mixture=None."
+            help="Names, with commas between, or all; other settings as "
+            "ebo+mixture=None; your own as module:factory. The factory is called with a space and "
+            "seed=, upper_bound= and workers=; the method has ask(n), which returns points (n, D), "
+            "tell(X, y), and best(), which returns the best point and its value."
         ),
     ] = None,
+    template: Annotated[
+        bool,
+        typer.Option(
+            "--template",
+            callback=_show_template,
+            is_eager=True,
+            help="Print a module with a problem and a method of your own, which runs, and end.",
+        ),
+    ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each method on each problem.")
     ] = None,
