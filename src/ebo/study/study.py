@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.display import as_html, as_text
 from ebo.iteration import Learned
-from ebo.observations import row_keys
 from ebo.optimizer import Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
@@ -38,7 +37,7 @@ from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.table import check_names, first_of, read_csv, write_rows
-from ebo.study.telling import Told, compare, evaluations
+from ebo.study.telling import Told, asked_for, compare, evaluations
 from ebo.values import check_values
 
 # What reading data that are not as they should be may raise.
@@ -182,18 +181,7 @@ class Study:
         """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
         points = self.space.check(X)
         values = check_values(y, len(points))
-        ids, waiting = self.storage.waiting()
-        open_ids: dict[bytes, list[int]] = {}
-        for i, key in zip(ids.tolist(), row_keys(waiting), strict=True):
-            open_ids.setdefault(key, []).append(i)
-        asked: dict[int, float] = {}
-        others = []
-        for row, key in enumerate(row_keys(points)):
-            waits = open_ids.get(key)
-            if waits:
-                asked[waits.pop(0)] = float(values[row])
-            else:
-                others.append(row)
+        asked, others = asked_for(self.storage, points, values)
         self.tell_trials(asked)
         if others:
             self._add_told(points[others], values[others])

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ebo.arrays import Floats
+from ebo.observations import row_keys
 from ebo.study.storage.base import Storage
 from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.values import check_values
@@ -44,6 +46,25 @@ def compare(storage: Storage, values: Mapping[int, float]) -> Told:
                 f"trial {i} is finished already ({trial.state}){has}; now given is {value!r}"
             )
     return told
+
+
+def asked_for(
+    storage: Storage, points: Floats, values: Floats
+) -> tuple[dict[int, float], list[int]]:
+    """The values of points that are waited for, by the trial's number, and the rows of others."""
+    ids, waiting = storage.waiting()
+    open_ids: dict[bytes, list[int]] = {}
+    for i, key in zip(ids.tolist(), row_keys(waiting), strict=True):
+        open_ids.setdefault(key, []).append(i)
+    asked: dict[int, float] = {}
+    others = []
+    for row, key in enumerate(row_keys(points)):
+        waits = open_ids.get(key)
+        if waits:
+            asked[waits.pop(0)] = float(values[row])
+        else:
+            others.append(row)
+    return asked, others
 
 
 def evaluations(values: Mapping[int, float], now: float) -> dict[int, Evaluation]:

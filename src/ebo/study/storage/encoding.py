@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.learning.base import Structure
 from ebo.optimizer import State
-from ebo.study.storage.trial import ENDS, Evaluation
+from ebo.study.storage.trial import ENDS, Evaluation, Trial, TrialState
 from ebo.tilegp.smooth import Smooth
 
 CHUNK = 10_000  # rows read at a time: megabytes, whatever the size of the file
@@ -149,6 +149,33 @@ def _read_smooth(
     if not (sound and 0 < share < 1 and 0 < noise < np.inf):
         raise ValueError("smooth")
     return Smooth(float(share), numbers, float(noise))
+
+
+def read_trial(
+    id: int,
+    batch: int | None,
+    x: bytes,
+    state: int,
+    value: float | None,
+    started: float | None,
+    finished: float | None,
+    attempts: int,
+    error: str | None,
+    *,
+    dims: int,
+) -> Trial:
+    """A row of the view `trials`."""
+    return Trial(
+        id,
+        None if batch is None else int(batch),
+        joined([x], dims)[0],
+        TrialState(state),
+        float_or_none(value),
+        float_or_none(started),
+        float_or_none(finished),
+        int(attempts),
+        None if error is None else str(error),
+    )
 
 
 def read_trials(db: sqlite3.Connection, n: int, dims: int) -> dict[str, NDArray[Any]]:

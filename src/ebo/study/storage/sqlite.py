@@ -43,6 +43,7 @@ from ebo.study.storage.encoding import (
     joined,
     pack,
     read_state,
+    read_trial,
     read_trials,
     state_row,
     to_json,
@@ -259,18 +260,7 @@ class SQLiteStorage:
         with self._reading() as db:
             row = db.execute(f"SELECT {columns} FROM trials WHERE id = ?", (wanted,)).fetchone()
             if row is not None:
-                i, batch, x, state, value, started, finished, attempts, error = row
-                return Trial(
-                    i,
-                    None if batch is None else int(batch),
-                    joined([x], self.dims)[0],
-                    TrialState(state),
-                    float_or_none(value),
-                    float_or_none(started),
-                    float_or_none(finished),
-                    int(attempts),
-                    None if error is None else str(error),
-                )
+                return read_trial(*row, dims=self.dims)
             n = self._count(db)
         refuse_unknown(wanted, n, self.name)
 
