@@ -41,6 +41,7 @@ APPLICATION_ID = 0x65626F31  # "ebo1"
 SCHEMA = 4
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
+CACHE = 2**26  # bytes of a writer's file in memory: what is left of it if somebody cuts the file
 CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened
 LONGEST = 2**28  # bytes of one value: a damaged or hostile file cannot ask for more memory
 BUSY = 10.0  # seconds to wait for another program that has the file open
@@ -84,6 +85,10 @@ class NewerStudyError(StudyError):
 
 class LockedStudyError(StudyError):
     """Somebody else writes."""
+
+
+class LostStudyError(StudyError):
+    """The file went away while it was open; the message says where a copy is, if there is one."""
 
 
 def connect(path: str, options: str) -> sqlite3.Connection:
@@ -131,6 +136,7 @@ def set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+    connection.execute(f"PRAGMA cache_size = {-CACHE // 1024}")
 
 
 def build(path: str, dims: int, meta: str) -> None:
