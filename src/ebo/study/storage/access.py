@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from ebo.study.storage.base import StudyError
 from ebo.study.storage.file import LostStudyError, connect, decoding, locked, set_up
+from ebo.study.storage.inode import Inode, using
 from ebo.study.storage.lock import Lock
 from ebo.study.storage.place import Place, rescue
 
@@ -20,10 +21,13 @@ class Access:
     path: of the file; of the copy if the file was lost and could be rescued.
     """
 
-    def __init__(self, path: str, connection: sqlite3.Connection, lock: Lock | None) -> None:
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, inode: Inode, lock: Lock | None
+    ) -> None:
         self.path, self.read_only = path, lock is None
         self.connection: sqlite3.Connection | None = connection
-        self._lock, self._pid, self._mutex = lock, os.getpid(), threading.RLock()
+        self._inode, self._lock = inode, lock
+        self._pid, self._mutex = os.getpid(), threading.RLock()
         self._place = None if lock is None else Place(path, connection)
         self._lost: LostStudyError | None = None  # what happened to the file, if it was rescued
 
@@ -82,6 +86,7 @@ class Access:
                 if connection is not None:
                     connection.close()
             finally:
+                self._inode.release()
                 if self._lock is not None:
                     self._lock.release()
 
@@ -116,7 +121,7 @@ class Access:
 
     def _go_over(self, copy: str) -> None:
         """Use a copy from now on, in place of a file that was lost."""
-        with locked(copy) as lock:
+        with locked(copy) as lock, using(copy, writer=True) as inode:
             connection = connect(copy, "mode=rw")
             try:
                 set_up(connection)
@@ -124,10 +129,12 @@ class Access:
             except BaseException:
                 connection.close()
                 raise
-        gone, old = self.connection, self._lock
-        self.path, self.connection, self._lock, self._place = copy, connection, lock, place
+        gone, file, old = self.connection, self._inode, self._lock
+        self.path, self.connection, self._place = copy, connection, place
+        self._inode, self._lock = inode, lock
         with suppress(sqlite3.Error):  # it has nothing that the copy has not
             if gone is not None:
                 gone.close()
+        file.release()
         if old is not None:
             old.release()

@@ -192,20 +192,30 @@ def refuse_existing(path: str) -> None:
         )
 
 
+def refuse_locked(path: str, held: HeldError) -> NoReturn:
+    """Raise that there is another writer."""
+    raise LockedStudyError(
+        f"{path} is in use by {held}; wait for it, stop it, or open the study read-only"
+    ) from None
+
+
+def refuse_unlockable(path: str, error: OSError) -> NoReturn:
+    """Raise that nobody can tell whether there is another writer."""
+    raise StudyError(
+        f"{path} cannot be locked for writing: {error}; check the directory, or open the study "
+        f"read-only"
+    ) from error
+
+
 @contextmanager
 def locked(path: str) -> Iterator[Lock]:
     """The writer's lock, given back if the body fails."""
     try:
         lock = Lock(f"{path}.lock")
     except HeldError as held:
-        raise LockedStudyError(
-            f"{path} is in use by {held}; wait for it, stop it, or open the study read-only"
-        ) from None
+        refuse_locked(path, held)
     except OSError as error:
-        raise StudyError(
-            f"{path} cannot be locked for writing: {error}; check the directory, or open the "
-            f"study read-only"
-        ) from error
+        refuse_unlockable(path, error)
     try:
         yield lock
     except BaseException:

@@ -62,6 +62,7 @@ from ebo.study.storage.file import (
     set_up,
     sync_directory,
 )
+from ebo.study.storage.inode import Inode, using
 from ebo.study.storage.lock import Lock
 from ebo.study.storage.migration import in_memory, migrate
 from ebo.study.storage.trial import Evaluation, Trial, TrialState
@@ -71,10 +72,12 @@ from ebo.values import check_values
 class SQLiteStorage:
     """An open study file, from `create` or `open`; see `Storage`. Closed by `close` or `with`."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, lock: Lock | None) -> None:
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, inode: Inode, lock: Lock | None
+    ) -> None:
         """Not to be called: use `SQLiteStorage.create` or `SQLiteStorage.open`."""
         self.read_only = lock is None
-        self._access = Access(path, connection, lock)
+        self._access = Access(path, connection, inode, lock)
         self._writing, self._reading = self._access.writing, self._access.reading
         with self._reading() as db:
             (self.dims, text), *more = db.execute("SELECT dims, json FROM meta").fetchall()
@@ -127,7 +130,7 @@ class SQLiteStorage:
 
     @classmethod
     def _opened(cls, path: str, lock: Lock | None) -> SQLiteStorage:
-        with decoding(path):
+        with using(path, writer=lock is not None) as inode, decoding(path):
             connection = connect(path, "mode=rw") if lock is not None else connect_reader(path)
             try:
                 old = check_file(connection, path)
@@ -137,7 +140,7 @@ class SQLiteStorage:
                     connection = in_memory(connection)
                 if old:
                     migrate(connection)
-                return cls(path, connection, lock)
+                return cls(path, connection, inode, lock)
             except BaseException:
                 connection.close()
                 raise
