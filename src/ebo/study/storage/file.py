@@ -100,10 +100,24 @@ def connect(path: str, options: str) -> sqlite3.Connection:
         check_same_thread=False,
         uri=True,
     )
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    try:
+        distrust(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def distrust(connection: sqlite3.Connection) -> None:
+    """Make a connection expect anything of its file; before it has read any of it."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+    for pragma, value in (("trusted_schema", 0), ("cell_size_check", 1)):
+        connection.execute(f"PRAGMA {pragma} = {value}")
+        if connection.execute(f"PRAGMA {pragma}").fetchone() != (value,):  # unknown ones are mute
+            raise StudyError(
+                f"SQLite {sqlite3.sqlite_version} cannot open studies safely: it has no "
+                f"{pragma}; use Python with SQLite 3.31 or later"
+            )
 
 
 def connect_reader(path: str) -> sqlite3.Connection:
@@ -167,15 +181,29 @@ def check_file(db: sqlite3.Connection, path: str) -> bool:
             f"{path} was made by a newer ebo (schema {version}; this one knows up to "
             f"{SCHEMA}): upgrade ebo"
         )
-    names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    tables = TABLES if version == SCHEMA else {**TABLES, "state": OLD_STATE}
-    if version < 1 or dict(db.execute(names)) != tables:
+    if version < 1 or not _is_ours(db, version):
         damaged(path, f"its tables are not those of schema {version}")
     if version < SCHEMA or file_size(db) <= CHECKED_SIZE:  # a damaged file is not migrated
         found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             damaged(path, "; ".join(found))
     return bool(version < SCHEMA)
+
+
+def _is_ours(db: sqlite3.Connection, version: int) -> bool:
+    """Whether the file has our tables and our view, and nothing else.
+
+    All that SQLite would run is in `sqlite_master`: triggers, views, indices on expressions. None
+    of our tables needs an index that SQLite makes by itself, so whole rows are compared, whatever
+    their names are. Each table has pages of its own.
+    """
+    found = db.execute("SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master").fetchall()
+    tables = TABLES if version == SCHEMA else {**TABLES, "state": OLD_STATE}
+    wanted = [(sql.split()[1].lower(), name, name, sql) for name, sql in tables.items()]
+    roots = {root for kind, *_, root in found if kind == "table" and root}
+    # By their text: a hostile file may have anything in any column.
+    same = sorted(map(repr, wanted)) == sorted(repr(tuple(row)) for *row, _ in found)
+    return same and len(roots) == len(tables) - 1  # the view has none
 
 
 def file_size(db: sqlite3.Connection) -> int:
