@@ -128,12 +128,14 @@ class Optimizer:
     @property
     def X(self) -> Floats:
         """The points told, (n, D), in the order of telling."""
-        return self._data.X.copy()
+        with self._lock:  # reading puts together what was told in pieces
+            return self._data.X.copy()
 
     @property
     def y(self) -> Floats:
         """The values of the points told, (n,); NaN where the evaluation failed."""
-        return self._data.y.copy()
+        with self._lock:
+            return self._data.y.copy()
 
     @property
     def any_value(self) -> bool:
@@ -143,7 +145,8 @@ class Optimizer:
     @property
     def pending(self) -> Floats:
         """The points (Q, D) that were asked for and not told yet."""
-        return self._data.pending.copy()
+        with self._lock:
+            return self._data.pending.copy()
 
     @property
     def state(self) -> State:

@@ -777,11 +777,11 @@ def test_a_read_only_directory_can_be_read_also_after_a_crash() -> None:
 def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
     with SQLiteStorage.create(tmp_path / "a.ebo", 20, {}) as store:
         batch(store, 5)
-        assert store._connection is not None
-        store._connection.execute("PRAGMA max_page_count = 12")
+        assert store._access.connection is not None
+        store._access.connection.execute("PRAGMA max_page_count = 12")
         with pytest.raises(StudyError, match=r"full.*make room.*is safe"):
             batch(store, 1000)
-        store._connection.execute("PRAGMA max_page_count = 1000")
+        store._access.connection.execute("PRAGMA max_page_count = 1000")
         assert len(store.trials()["id"]) == 5
         batch(store, 1000)
         store.check()
@@ -792,8 +792,8 @@ def test_a_batch_writes_as_much_in_a_large_study_as_in_an_empty_one(tmp_path: Pa
     path = tmp_path / "a.ebo"
 
     def written(store: SQLiteStorage) -> int:
-        assert store._connection is not None
-        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert store._access.connection is not None
+        store._access.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ids = batch(store, 100)
         store.start(ids, NOW)
         store.finish({int(i): done(1.0) for i in ids})

@@ -42,6 +42,7 @@ APPLICATION_ID = 0x65626F31  # "ebo1"
 SCHEMA = 4
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
+CACHE = 2**26  # bytes of a writer's file in memory: what is left of it if somebody cuts the file
 CHECKED_SIZE = 2**25  # bytes; files up to it are checked for damage whenever they are opened
 LONGEST = 2**28  # bytes of one value: a damaged or hostile file cannot ask for more memory
 BUSY = 10.0  # seconds to wait for another program that has the file open
@@ -91,6 +92,10 @@ class LockedStudyError(StudyError):
     """Somebody else writes."""
 
 
+class LostStudyError(StudyError):
+    """The file went away while it was open; the message says where a copy is, if there is one."""
+
+
 def connect(path: str, options: str) -> sqlite3.Connection:
     """A connection that begins no transactions by itself and trusts nothing in the file."""
     connection = sqlite3.connect(
@@ -100,10 +105,24 @@ def connect(path: str, options: str) -> sqlite3.Connection:
         check_same_thread=False,
         uri=True,
     )
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    try:
+        distrust(connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def distrust(connection: sqlite3.Connection) -> None:
+    """Make a connection expect anything of its file; before it has read any of it."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+    for pragma, value in (("trusted_schema", 0), ("cell_size_check", 1)):
+        connection.execute(f"PRAGMA {pragma} = {value}")
+        if connection.execute(f"PRAGMA {pragma}").fetchone() != (value,):  # unknown ones are mute
+            raise StudyError(
+                f"SQLite {sqlite3.sqlite_version} cannot open studies safely: it has no "
+                f"{pragma}; use Python with SQLite 3.31 or later"
+            )
 
 
 def connect_reader(path: str) -> sqlite3.Connection:
@@ -136,6 +155,7 @@ def set_up(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+    connection.execute(f"PRAGMA cache_size = {-CACHE // 1024}")
 
 
 def build(path: str, dims: int, meta: str) -> None:
@@ -166,15 +186,29 @@ def check_file(db: sqlite3.Connection, path: str) -> bool:
             f"{path} was made by a newer ebo (schema {version}; this one knows up to "
             f"{SCHEMA}): upgrade ebo"
         )
-    names = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    tables = TABLES if version == SCHEMA else OLD_TABLES
-    if version < 1 or dict(db.execute(names)) != tables:
+    if version < 1 or not _is_ours(db, version):
         damaged(path, f"its tables are not those of schema {version}")
     if version < SCHEMA or file_size(db) <= CHECKED_SIZE:  # a damaged file is not migrated
         found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             damaged(path, "; ".join(found))
     return bool(version < SCHEMA)
+
+
+def _is_ours(db: sqlite3.Connection, version: int) -> bool:
+    """Whether the file has our tables and our view, and nothing else.
+
+    All that SQLite would run is in `sqlite_master`: triggers, views, indices on expressions. None
+    of our tables needs an index that SQLite makes by itself, so whole rows are compared, whatever
+    their names are. Each table has pages of its own.
+    """
+    found = db.execute("SELECT type, name, tbl_name, sql, rootpage FROM sqlite_master").fetchall()
+    tables = TABLES if version == SCHEMA else OLD_TABLES
+    wanted = [(sql.split()[1].lower(), name, name, sql) for name, sql in tables.items()]
+    roots = {root for kind, *_, root in found if kind == "table" and root}
+    # By their text: a hostile file may have anything in any column.
+    same = sorted(map(repr, wanted)) == sorted(repr(tuple(row)) for *row, _ in found)
+    return same and len(roots) == len(tables) - 1  # the view has none
 
 
 def file_size(db: sqlite3.Connection) -> int:
@@ -191,20 +225,30 @@ def refuse_existing(path: str) -> None:
         )
 
 
+def refuse_locked(path: str, held: HeldError) -> NoReturn:
+    """Raise that there is another writer."""
+    raise LockedStudyError(
+        f"{path} is in use by {held}; wait for it, stop it, or open the study read-only"
+    ) from None
+
+
+def refuse_unlockable(path: str, error: OSError) -> NoReturn:
+    """Raise that nobody can tell whether there is another writer."""
+    raise StudyError(
+        f"{path} cannot be locked for writing: {error}; check the directory, or open the study "
+        f"read-only"
+    ) from error
+
+
 @contextmanager
 def locked(path: str) -> Iterator[Lock]:
     """The writer's lock, given back if the body fails."""
     try:
         lock = Lock(f"{path}.lock")
     except HeldError as held:
-        raise LockedStudyError(
-            f"{path} is in use by {held}; wait for it, stop it, or open the study read-only"
-        ) from None
+        refuse_locked(path, held)
     except OSError as error:
-        raise StudyError(
-            f"{path} cannot be locked for writing: {error}; check the directory, or open the "
-            f"study read-only"
-        ) from error
+        refuse_unlockable(path, error)
     try:
         yield lock
     except BaseException:

@@ -11,6 +11,8 @@ worker that outlives a killed run would keep a study locked. The price of POSIX 
 
 A clean release removes the file while the lock is held. Whoever opened it before and locks it after
 has locked a file that is gone: it looks again.
+
+Another name of the study, a hard link, has another side file. `inode.py` locks the study itself.
 """
 
 from __future__ import annotations

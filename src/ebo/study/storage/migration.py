@@ -22,7 +22,7 @@ import sqlite3
 from ebo.optimizer import State
 from ebo.study.storage import describe
 from ebo.study.storage.encoding import read_state, state_row, to_json, unpack
-from ebo.study.storage.file import SCHEMA, TABLES
+from ebo.study.storage.file import SCHEMA, TABLES, distrust
 from ebo.study.storage.trial import TrialState
 
 
@@ -52,6 +52,7 @@ def migrate(db: sqlite3.Connection) -> None:
 def in_memory(db: sqlite3.Connection) -> sqlite3.Connection:
     """A copy in memory, which may be migrated where the file must stay as it is."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    distrust(copy)
     db.backup(copy)
     db.close()
     return copy

@@ -17,9 +17,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -29,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.optimizer import State
 from ebo.study.storage import history
+from ebo.study.storage.access import Access
 from ebo.study.storage.base import (
     StudyError,
     check_points,
@@ -64,6 +64,7 @@ from ebo.study.storage.file import (
     set_up,
     sync_directory,
 )
+from ebo.study.storage.inode import Inode, using
 from ebo.study.storage.lock import Lock
 from ebo.study.storage.migration import in_memory, migrate
 from ebo.study.storage.trial import Evaluation, Revision, Trial, TrialState
@@ -73,11 +74,13 @@ from ebo.values import check_values
 class SQLiteStorage:
     """An open study file, from `create` or `open`; see `Storage`. Closed by `close` or `with`."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, lock: Lock | None) -> None:
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, inode: Inode, lock: Lock | None
+    ) -> None:
         """Not to be called: use `SQLiteStorage.create` or `SQLiteStorage.open`."""
-        self.name, self.read_only = path, lock is None
-        self._connection: sqlite3.Connection | None = connection
-        self._lock, self._pid, self._mutex = lock, os.getpid(), threading.RLock()
+        self.read_only = lock is None
+        self._access = Access(path, connection, inode, lock)
+        self._writing, self._reading = self._access.writing, self._access.reading
         with self._reading() as db:
             (self.dims, text), *more = db.execute("SELECT dims, json FROM meta").fetchall()
             self.meta: dict[str, Any] = json.loads(text)
@@ -129,7 +132,7 @@ class SQLiteStorage:
 
     @classmethod
     def _opened(cls, path: str, lock: Lock | None) -> SQLiteStorage:
-        with decoding(path):
+        with using(path, writer=lock is not None) as inode, decoding(path):
             connection = connect(path, "mode=rw") if lock is not None else connect_reader(path)
             try:
                 old = check_file(connection, path)
@@ -139,23 +142,19 @@ class SQLiteStorage:
                     connection = in_memory(connection)
                 if old:
                     migrate(connection)
-                return cls(path, connection, lock)
+                return cls(path, connection, inode, lock)
             except BaseException:
                 connection.close()
                 raise
 
+    @property
+    def name(self) -> str:
+        """The path of the file."""
+        return self._access.path
+
     def close(self) -> None:
         """Close the file and let other writers in; a second time nothing happens."""
-        if os.getpid() != self._pid:
-            return  # SQLite forbids even closing what was opened before a fork
-        with self._mutex:
-            connection, self._connection = self._connection, None
-            try:
-                if connection is not None:
-                    connection.close()
-            finally:
-                if self._lock is not None:
-                    self._lock.release()
+        self._access.close()
 
     def __enter__(self) -> SQLiteStorage:
         return self
@@ -333,43 +332,6 @@ class SQLiteStorage:
         self.revisions()
 
     # Inside.
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is committed at the end, or undone by any exception."""
-        if self.read_only:
-            raise StudyError(f"{self.name} was opened to be read; open it without read_only")
-        db = self._usable()
-        with self._mutex, decoding(self.name):
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                yield db
-                db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A snapshot; whatever cannot be read as it was written is damage."""
-        db = self._usable()
-        with self._mutex, decoding(self.name):
-            try:
-                db.execute("BEGIN")
-                yield db
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    def _usable(self) -> sqlite3.Connection:
-        if os.getpid() != self._pid:
-            raise StudyError(
-                f"{self.name} was opened by process {self._pid} and is used in process "
-                f"{os.getpid()}, forked from it; use it there, or open it anew with read_only"
-            )
-        if self._connection is None:
-            raise StudyError(f"{self.name} is closed; open it again")
-        return self._connection
 
     def _add_points(self, db: sqlite3.Connection, points: Floats, batch: int | None) -> Ints:
         first = self._count(db)
