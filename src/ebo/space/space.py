@@ -26,7 +26,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,9 +46,20 @@ from ebo.space.parameters import (
 )
 from ebo.values import without_masked
 
-__all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
+__all__ = [
+    "LARGEST_LOG_WHOLE",
+    "Categorical",
+    "Float",
+    "Int",
+    "Parameter",
+    "Points",
+    "Space",
+    "box",
+]
 
 MOST_SHOWN = 20  # parameters in a notebook's table: more would fill the page
+# Points as users give them: an array (n, D), a dict, or dicts.
+Points: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SLACK = 1e-9  # a float may be outside by so much of its range, through rounding: it is clipped
 
 
@@ -188,6 +199,13 @@ class Space:
                 raise ValueError(f"row {i}: {self._complaint_of_names(row)}")
             points.append([_entry(i, n, p, row[n]) for n, p in self.parameters.items()])
         return self.check(np.array(points, dtype=np.float64).reshape(len(points), self.dims))
+
+    def points(self, given: Points) -> Floats:
+        """X (n, D) from an array (n, D), from one dict, or from a list of dicts."""
+        if isinstance(given, Mapping):
+            return self.from_dicts([given])
+        dicts = isinstance(given, list | tuple) and any(isinstance(p, Mapping) for p in given)
+        return self.from_dicts(given) if dicts else self.check(given)  # type: ignore[arg-type]
 
     def _clipped(self, T: ArrayLike) -> Floats:
         """T as a new array within [0, 1]."""

@@ -23,14 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.display import as_html, as_text
 from ebo.iteration import Learned
-from ebo.observations import row_keys
+from ebo.observations import row_keys, told
 from ebo.optimizer import Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
-from ebo.space import Space
+from ebo.space import Points, Space
 from ebo.study.definition import Definition
 from ebo.study.evaluation.base import Objective
-from ebo.study.loop import Callback, Initial, Run
+from ebo.study.loop import ENQUEUED, Callback, Initial, Run
 from ebo.study.report.data import ReportData, data_of
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
@@ -180,10 +180,22 @@ class Study:
             info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
             return self.storage.add_batch(X, optimizer.state, info), X
 
-    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
-        points = self.space.check(X)
-        values = check_values(y, len(points))
+    def enqueue(self, points: Points) -> Ints:
+        """Add points of your own, which wait to be evaluated next. Returns their numbers (n,).
+
+        points: an array (n, D), a list of dicts, or one dict. From now on they are as points that
+            `ask` gave. The next `run` evaluates them first.
+        """
+        with self._whole():
+            X = self.optimizer.enqueue(points)
+            return self.storage.add_batch(X, self.optimizer.state, {ENQUEUED: len(X)})
+
+    def tell(self, X: Points, y: ArrayLike) -> None:
+        """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed.
+
+        X may also be a list of dicts, or one dict with one number.
+        """
+        points, values = told(self.space, X, y)
         ids, waiting = self.storage.waiting()
         open_ids: dict[bytes, list[int]] = {}
         for i, key in zip(ids.tolist(), row_keys(waiting), strict=True):
@@ -248,8 +260,10 @@ class Study:
 
         f: takes an array (D,) on a box, a dict on a space of named parameters, and returns a
             number. An exception, NaN and what is not a number are failed evaluations.
-        initial: a number of points to begin with (a Sobol sequence; by default one batch), or data
-            (X, y), which an empty study is told first.
+        initial: a number of points to begin with (a Sobol sequence; by default one batch). Or data
+            (X, y), which an empty study is told first. Or points without values, an array (n, D) or
+            a list of dicts: an empty study evaluates these first, and points of a Sobol sequence
+            with them where they are fewer than a batch.
         vectorized: f takes all points at once, (n, D), or a list of dicts, and returns (n,).
         workers: processes that evaluate f side by side, None for as many as there are usable cores.
             1 calls f in this process, unless there is a `timeout`.
