@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Bools, Floats, Ints
 from ebo.display import as_html
-from ebo.space.columns import as_slice, blocks, scales
+from ebo.space.columns import Stepped, as_slice, blocks, scales
 from ebo.space.parameters import (
     LARGEST_LOG_WHOLE,
     Categorical,
@@ -93,7 +93,9 @@ class Space:
         self.free: Final[Bools] = _frozen(levels != 1)
         self.levels: Final[Ints] = _frozen(levels[self.free])
         self.categorical: Final[Bools] = _frozen(unordered[self.free])
-        self._scales: Final = scales(self.lower, self.upper, levels, self.free, on_log)
+        grids = [value.grid if isinstance(value, Float) else None for value in values]
+        self._scales: Final = scales(self.lower, self.upper, levels, self.free, on_log, grids)
+        self._stepped: Final = [scale for scale in self._scales if isinstance(scale, Stepped)]
         whole = np.flatnonzero([not isinstance(p, Float) for p in values])
         self._whole: Final = as_slice(whole)
         self._reach: Final = _reach(self.lower, self.upper, whole, on_log)
@@ -143,10 +145,14 @@ class Space:
             bad = ~((part >= least) & (part <= most))  # true for NaN as well
             whole = part[:, self._whole]
             bad[:, self._whole] |= whole != np.rint(whole)
+            for steps in self._stepped:
+                bad[:, steps.of_x] |= ~steps.grid.has(part[:, steps.of_x])
             if bad.any():
                 i, d = (int(k) for k in np.argwhere(bad)[0])
                 raise ValueError(self._complaint(rows.start + i, d, float(part[i, d])))
             np.clip(part, self.lower, self.upper, out=points[rows])
+            for steps in self._stepped:  # rounded to the step itself
+                points[rows, steps.of_x] = steps.grid.nearest(part[:, steps.of_x])
         return points
 
     def to_unit(self, X: ArrayLike) -> Floats:
@@ -239,10 +245,17 @@ class Space:
             )
         if parameter.low == parameter.high:
             return f"{where} is not {parameter.low}, to which it is fixed; give that, or widen it"
+        grid = parameter.grid if isinstance(parameter, Float) else None
         if not parameter.low <= value <= parameter.high:
+            ends = "" if grid is None else f", where the steps of {parameter} end"
             return (
-                f"{where} is outside [{parameter.low}, {parameter.high}]; "
+                f"{where} is outside [{parameter.low}, {parameter.high}]{ends}; "
                 f"clip it, or widen the parameter"
+            )
+        if grid is not None:
+            return (
+                f"{where} is not a step of {parameter}; round it to {float(grid.nearest(value))}, "
+                f"or leave step out"
             )
         return f"{where} is not whole, but the parameter is {parameter}; round it, or use Float"
 

@@ -183,6 +183,13 @@ def _number(line: int, name: str, parameter: Float | Int, text: str, mistakes: l
             f"line {line}: {name} is {text[:40]}, outside [{parameter.low}, {parameter.high}]"
         )
         return math.nan
+    grid = parameter.grid if isinstance(parameter, Float) else None
+    if grid is not None and not grid.has(value):
+        mistakes.append(
+            f"line {line}: {name} is {text[:40]}, which is not a step of {parameter}; give "
+            f"{float(grid.nearest(value))}"
+        )
+        return math.nan
     if isinstance(parameter, Int) and value != math.floor(value):
         mistakes.append(f"line {line}: {name} is {text[:40]}; give a whole number")
         return math.nan
