@@ -36,7 +36,8 @@ from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
-from ebo.study.table import check_names, read_csv, write_rows
+from ebo.study.table import check_names, read_csv, table_of, write_rows
+from ebo.study.versions import warn_of_others
 from ebo.values import check_values
 
 # What reading data that are not as they should be may raise.
@@ -55,7 +56,7 @@ class Study:
         self.storage = storage
         self._optimizer: Optimizer | None = None
         self._news: dict[int, tuple[Floats, float]] = {}  # not told to the optimizer yet, by id
-        self._mutex = RLock()
+        self._mutex, self._compared = RLock(), False  # its versions with those that are here
         try:
             self._definition = Definition.read(storage.meta) if definition is None else definition
             self.space, self.direction = self._definition.space, self._definition.direction
@@ -175,6 +176,9 @@ class Study:
         """The same with the trials' numbers, (n,), for `tell_trials`."""
         with self._whole():
             optimizer = self.optimizer
+            if not self._compared:
+                self._compared = True
+                warn_of_others(self.name, self.storage.meta)
             before = len(optimizer.history)
             X = optimizer.ask(n)
             info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
@@ -308,20 +312,7 @@ class Study:
         `pandas.DataFrame(study.trials())` makes a table of them.
         """
         check_names(self.space)  # a study in memory may have any
-        columns = self.columns()
-        X = columns.pop("X")
-        names = np.array([str(state) for state in TrialState], dtype=object)
-        table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
-        for d, (name, parameter) in enumerate(self.space.parameters.items()):
-            choices = getattr(parameter, "choices", None)
-            column = X[:, d]
-            if choices is not None:
-                kinds = np.empty(len(choices), dtype=object)
-                kinds[:] = choices
-                table[name] = kinds[column.astype(np.int64)]
-            else:
-                table[name] = column
-        return table
+        return table_of(self.columns(), self.space)
 
     def iterations(self) -> list[dict[str, Any]]:
         """What every `ask` did: the fields of `ebo.Iteration`, z and density."""

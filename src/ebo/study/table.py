@@ -31,6 +31,21 @@ class TableError(ValueError):
     """A CSV file that cannot be used; the message lists the lines."""
 
 
+def table_of(columns: Mapping[str, NDArray[Any]], space: Space) -> dict[str, NDArray[Any]]:
+    """The columns of a storage as people read them: states by name, a column each parameter."""
+    names = np.array([str(state) for state in TrialState], dtype=object)
+    table = {name: column for name, column in columns.items() if name != "X"}
+    table["state"] = names[columns["state"]]
+    for d, (name, parameter) in enumerate(space.parameters.items()):
+        column = columns["X"][:, d]
+        if isinstance(parameter, Categorical):
+            kinds = np.empty(parameter.levels, dtype=object)
+            kinds[:] = parameter.choices
+            column = kinds[column.astype(np.int64)]
+        table[name] = column
+    return table
+
+
 def read_csv(path: Path, space: Space) -> tuple[Floats, Floats]:
     """Points (n, D) and values (n,) of a CSV file; an empty value, or nan, is a failure."""
     rows = read_rows(path, (*space.names, "value"))
