@@ -1,7 +1,7 @@
 """The versions that a study was made with: one seed is one trajectory for one set of them.
 
-Another version of NumPy or SciPy may round otherwise, in a matrix product or an exponential, or
-draw otherwise. Then the points part, sooner or later. So a study keeps the versions, and says when
+Another version of NumPy or SciPy may round otherwise, most of all in a matrix product or a Cholesky
+factor. Then the points part, sooner or later. So a study keeps the versions, and says when
 it goes on with others.
 """
 
