@@ -255,7 +255,7 @@ def test_initial_as_a_number() -> None:
     assert len(result.y) == 9 + 8
     np.testing.assert_array_equal(result.X[:9], Optimizer(CUBE).ask(9))
     assert len(maximize(bowl, CUBE, **QUICK).y) == 12  # one batch, if nothing is said
-    assert len(maximize(bowl, CUBE, **{**QUICK, "iterations": 0}, initial=np.int64(5)).y) == 5  # type: ignore[arg-type]
+    assert len(maximize(bowl, CUBE, **{**QUICK, "iterations": 0}, initial=np.int64(5)).y) == 5
 
 
 def test_initial_as_data() -> None:

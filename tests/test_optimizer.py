@@ -684,7 +684,7 @@ PART = Space(x=Float(0, 1), n=Int(1, 5), c=Categorical(["a", "b"]))
         ([[0.5, 2.5, 0]], [1], ValueError, "parameter 'n': 2.5 is not whole.*round it"),
         ([[0.5, 3, 2]], [1], ValueError, "parameter 'c': 2.0 is not the index of a choice"),
         ([[0.5, 3, "a"]], [1], TypeError, "X has dtype <U.*Space.from_dicts makes one of dicts"),
-        ([{"x": 0.5, "n": 3, "c": "a"}], [1], TypeError, "dtype object.*Space.from_dicts"),
+        ([{"x": 0.5, "n": 3}], [1], ValueError, "row 0: no value for 'c'; give all of 'x', 'n'"),
         (None, [1], TypeError, "X has dtype object"),
         (GOOD, [1], ValueError, r"y has shape \(1,\) for 2 points; give \(2,\), one value for"),
         (GOOD, [1, 2, 3], ValueError, r"y has shape \(3,\) for 2 points"),

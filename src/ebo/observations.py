@@ -11,11 +11,15 @@ T, u       (n, F)    points in the unit cube, and values standardised so that mo
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from numbers import Real
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebo.arrays import Floats, Ints
-from ebo.space import Space
+from ebo.space import Points, Space
 from ebo.standardisation import Standardisation
 from ebo.values import check_values
 
@@ -30,6 +34,14 @@ def sign_of(space: Space, direction: str) -> float:
     if direction not in ("maximize", "minimize"):
         raise ValueError(f"direction is {direction!r}; give 'maximize' or 'minimize'")
     return 1.0 if direction == "maximize" else -1.0
+
+
+def told(space: Space, X: Points, y: ArrayLike) -> tuple[Floats, Floats]:
+    """Points (n, D) and their values (n,), as arrays or dicts; one dict may have one number."""
+    points = space.points(X)
+    if isinstance(X, Mapping) and isinstance(y, Real):
+        y = [float(y)]
+    return points, check_values(y, len(points))
 
 
 class Observations:
@@ -63,13 +75,18 @@ class Observations:
         """Whether an evaluation has succeeded."""
         return self._best is not None
 
-    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Take in values y (n,) of points X (n, D). After an error nothing was taken in."""
-        points = self.space.check(X)
-        values = check_values(y, len(points))
+    def tell(self, X: Points, y: ArrayLike) -> None:
+        """Take in values y (n,) of points X (n, D). After an error nothing was taken in.
+
+        A point that is pending twice is waited for until it is told twice.
+        """
+        points, values = told(self.space, X, y)
         keys = row_keys(points)
-        told = set(keys)
-        waiting = np.array([key not in told for key in row_keys(self.pending)], dtype=np.bool_)
+        came, waiting = Counter(keys), np.ones(len(self.pending), dtype=np.bool_)
+        for i, key in enumerate(row_keys(self.pending)):
+            if came.get(key, 0):
+                came[key] -= 1
+                waiting[i] = False
         self._pieces.append((points, values))
         self.pending = self.pending[waiting]
         self._known.update(keys)

@@ -33,7 +33,7 @@ from ebo.moves.search import Candidates, Piece, search
 from ebo.observations import Observations, sign_of
 from ebo.partition import Leaf
 from ebo.settings import Settings
-from ebo.space import Space
+from ebo.space import Points, Space
 from ebo.standardisation import Standardisation
 from ebo.tilegp.kernel import members
 
@@ -169,9 +169,10 @@ class Optimizer:
                 self._data.ask(self.space.check(pending))
             self._state = state
 
-    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
+    def tell(self, X: Points, y: ArrayLike) -> None:
         """Take in values y (n,) of points X (n, D). NaN is an evaluation that failed.
 
+        X may also be a list of dicts, as `Space.to_dicts` makes them, or one dict with one number.
         The points need not have been asked for.
         """
         with self._lock:
@@ -214,6 +215,21 @@ class Optimizer:
             else:
                 X = self._initial(int(n), stream)
             self._data.ask(X)
+        return X
+
+    def enqueue(self, points: Points) -> Floats:
+        """Points of one's own to evaluate next: they are pending, as if they had been asked for.
+
+        points: an array (n, D), a list of dicts, or one dict. Returned as an array (n, D).
+
+        It counts as a call of `ask`: the next one draws from the stream that comes after it.
+        """
+        X = self.space.points(points)
+        if not 1 <= len(X) <= MOST_POINTS:
+            raise ValueError(f"there are {len(X)} points; give at least 1, at most {MOST_POINTS}")
+        with self._lock:
+            self._data.ask(X)
+            self._state = replace(self._state, asked=self._state.asked + 1)
         return X
 
     def _initial(self, n: int, stream: np.random.SeedSequence) -> Floats:

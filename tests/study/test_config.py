@@ -305,8 +305,8 @@ MISTAKES: dict[str, tuple[str, str]] = {
         "parameter 'x'.*give",
     ),
     "more": (
-        f"{COMMAND}[space]\nx = {{float = [0, 1], step = 2}}\n",
-        "parameter 'x' has 'step'; beside 'float' there may only be 'log'",
+        f"{COMMAND}[space]\nx = {{float = [0, 1], depth = 2}}\n",
+        "parameter 'x' has 'depth'; beside 'float' there may only be 'log' or 'step'",
     ),
     "no choices": (f"{COMMAND}[space]\nx = {{choices = []}}\n", "parameter 'x': choices are empty"),
     "one choice": (

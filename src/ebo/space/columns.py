@@ -6,6 +6,7 @@ kind                            t
 `Float`                         (x - l)/(h - l)
 `Float(log=True)`               log(x/l)/log(h/l)
 `Int`, `Categorical`            (v - l + 1/2)/(h - l + 1), the middle of the value's own slot
+`Float(step=)`                  the same with the number k of the step: (k + 1/2)/count
 `Int(log=True)`                 the middle of the slot [log(v - 1/2), log(v + 1/2)], all slots
                                 together scaled to [0, 1]
 ==============================  ===============================================================
@@ -17,13 +18,14 @@ has no more digits. For the same reason log ints end at 2**45 and other ints at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ebo.arrays import Bools, Floats, Ints
+from ebo.space.grid import Grid
 
 BLOCK = 2**16  # numbers worked on at a time, so that they stay in the cache
 
@@ -93,16 +95,46 @@ class _LogWhole(Linear):
         return np.log1p((self.high - self.low + 1.0) / (self.low - 0.5))
 
 
-def scales(lower: Floats, upper: Floats, levels: Ints, free: Bools, log: Bools) -> list[Linear]:
-    """The maps of all free columns; lower, upper, levels, free and log (whether on a log scale)
-    are those of all parameters, (D,)."""
+@dataclass(frozen=True, eq=False)
+class Stepped(Linear):
+    """Floats with steps, by the steps' numbers."""
+
+    grid: Grid
+    discrete = True
+
+    def to_unit(self, X: Floats) -> Floats:
+        """X (n, k) as T (n, k)."""
+        return np.asarray((self.grid.index(X) + 0.5) / self.grid.count, dtype=np.float64)
+
+    def from_unit(self, T: Floats) -> Floats:
+        """T (n, k) as X (n, k)."""
+        return self.grid.value(np.minimum(np.floor(T * self.grid.count), self.grid.count - 1.0))
+
+
+def scales(
+    lower: Floats,
+    upper: Floats,
+    levels: Ints,
+    free: Bools,
+    log: Bools,
+    grids: Sequence[Grid | None],
+) -> list[Linear]:
+    """The maps of all free columns; lower, upper, levels, free, log (whether on a log scale) and
+    grids (of steps) are those of all parameters, (D,)."""
     place = np.cumsum(free) - 1  # where a free column of X is in T
     found: list[Linear] = []
+    steps = np.array([grid is not None for grid in grids])
     for kind, on_log in ((Linear, False), (_Log, True), (_Whole, False), (_LogWhole, True)):
-        at = np.flatnonzero(free & ((levels > 0) == kind.discrete) & (log == on_log))
+        at = np.flatnonzero(free & ~steps & ((levels > 0) == kind.discrete) & (log == on_log))
         if at.size:
             of_x, of_t = as_slice(at), as_slice(place[at])
             found.append(kind(of_x, of_t, lower[at], upper[at]))
+    at = np.flatnonzero(free & steps)
+    if at.size:
+        chosen = [grid for grid, k in zip(grids, free & steps, strict=True) if grid and k]
+        parts = np.array([(g.first, g.each, g.ten, g.count) for g in chosen], dtype=np.float64)
+        of_x, of_t = as_slice(at), as_slice(place[at])
+        found.append(Stepped(of_x, of_t, lower[at], upper[at], Grid(*parts.T)))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ebo.space.grid import Grid
 from ebo.tilegp.box import LARGEST_WHOLE
 
 LARGEST_LOG_WHOLE = 2**45  # beyond it neighbours on a log scale no longer get distinct t
@@ -22,11 +23,15 @@ class Float:
     """A real number from `low` to `high`, both included.
 
     log: a log scale, on which equal ratios are equally far apart.
+    step: only the values low, low + step, low + 2 step, ... The last one is the largest not above
+        `high`, and `high` becomes that: `Float(0, 1, step=0.3)` ends at 0.9.
     """
 
     low: float
     high: float
     log: bool = field(default=False, kw_only=True)
+    step: float | None = field(default=None, kw_only=True)
+    grid: Grid | None = field(default=None, init=False, compare=False)  # of the steps
 
     def __post_init__(self) -> None:
         low, high = _bounds(self)
@@ -34,16 +39,23 @@ class Float:
             raise ValueError(f"{self}: high - low overflows; give bounds that are less far apart")
         if self.log and high / low > WIDEST_LOG:
             raise ValueError(f"{self}: high/low is above {WIDEST_LOG}; raise low")
+        if self.step is not None:
+            grid = _steps(self, low, high)
+            high = float(grid.value(grid.count - 1))
+            object.__setattr__(self, "step", float(self.step))
+            object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
     def __repr__(self) -> str:
-        return f"Float({shown(self.low)}, {shown(self.high)}{', log=True' * (self.log is True)})"
+        log = ", log=True" * (self.log is True)
+        step = "" if self.step is None else f", step={shown(self.step)}"
+        return f"Float({shown(self.low)}, {shown(self.high)}{log}{step})"
 
     @property
     def levels(self) -> int:
         """Number of different values; 0 for a continuum, 1 for a parameter that is fixed."""
-        return int(self.low == self.high)
+        return int(self.low == self.high) if self.grid is None else int(self.grid.count)
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,6 +173,31 @@ def _bounds(parameter: Float | Int) -> tuple[float, float]:
     if parameter.log and low <= 0:
         raise ValueError(f"{parameter}: a log scale needs low > 0; raise low, or leave log out")
     return low, high
+
+
+def _steps(parameter: Float, low: float, high: float) -> Grid:
+    """The steps from low to high, checked."""
+    try:
+        step = number(parameter.step)
+    except TypeError as error:
+        raise TypeError(f"{parameter}: step {error}, or leave it out") from None
+    if not 0 < step < math.inf:
+        raise ValueError(f"{parameter}: step is {shown(step)}; give a positive number")
+    if parameter.log:
+        raise ValueError(f"{parameter}: a log scale has no steps; leave step or log out")
+    fine = low == high or step >= 16 * np.spacing(max(abs(low), abs(high)))
+    if not fine or high - low > step * LARGEST_WHOLE:
+        raise ValueError(
+            f"{parameter}: step is so small beside the bounds that neighbours cannot be told "
+            f"apart; give a larger one, or leave it out"
+        )
+    grid = Grid.of(low, high, step)
+    if grid.count == 1 and low < high:
+        raise ValueError(
+            f"{parameter}: step is above high - low, which leaves only {shown(low)}; give a "
+            f"smaller one (the last value is the largest low + k step not above high)"
+        )
+    return grid
 
 
 def _check_flag(name: str, value: object) -> None:

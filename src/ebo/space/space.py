@@ -26,14 +26,14 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebo.arrays import Bools, Floats, Ints
 from ebo.display import as_html
-from ebo.space.columns import as_slice, blocks, scales
+from ebo.space.columns import Stepped, as_slice, blocks, scales
 from ebo.space.parameters import (
     LARGEST_LOG_WHOLE,
     Categorical,
@@ -46,9 +46,20 @@ from ebo.space.parameters import (
 )
 from ebo.values import without_masked
 
-__all__ = ["LARGEST_LOG_WHOLE", "Categorical", "Float", "Int", "Parameter", "Space", "box"]
+__all__ = [
+    "LARGEST_LOG_WHOLE",
+    "Categorical",
+    "Float",
+    "Int",
+    "Parameter",
+    "Points",
+    "Space",
+    "box",
+]
 
 MOST_SHOWN = 20  # parameters in a notebook's table: more would fill the page
+# Points as users give them: an array (n, D), a dict, or dicts.
+Points: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 SLACK = 1e-9  # a float may be outside by so much of its range, through rounding: it is clipped
 
 
@@ -82,7 +93,9 @@ class Space:
         self.free: Final[Bools] = _frozen(levels != 1)
         self.levels: Final[Ints] = _frozen(levels[self.free])
         self.categorical: Final[Bools] = _frozen(unordered[self.free])
-        self._scales: Final = scales(self.lower, self.upper, levels, self.free, on_log)
+        grids = [value.grid if isinstance(value, Float) else None for value in values]
+        self._scales: Final = scales(self.lower, self.upper, levels, self.free, on_log, grids)
+        self._stepped: Final = [scale for scale in self._scales if isinstance(scale, Stepped)]
         whole = np.flatnonzero([not isinstance(p, Float) for p in values])
         self._whole: Final = as_slice(whole)
         self._reach: Final = _reach(self.lower, self.upper, whole, on_log)
@@ -132,10 +145,14 @@ class Space:
             bad = ~((part >= least) & (part <= most))  # true for NaN as well
             whole = part[:, self._whole]
             bad[:, self._whole] |= whole != np.rint(whole)
+            for steps in self._stepped:
+                bad[:, steps.of_x] |= ~steps.grid.has(part[:, steps.of_x])
             if bad.any():
                 i, d = (int(k) for k in np.argwhere(bad)[0])
                 raise ValueError(self._complaint(rows.start + i, d, float(part[i, d])))
             np.clip(part, self.lower, self.upper, out=points[rows])
+            for steps in self._stepped:  # rounded to the step itself
+                points[rows, steps.of_x] = steps.grid.nearest(part[:, steps.of_x])
         return points
 
     def to_unit(self, X: ArrayLike) -> Floats:
@@ -189,6 +206,13 @@ class Space:
             points.append([_entry(i, n, p, row[n]) for n, p in self.parameters.items()])
         return self.check(np.array(points, dtype=np.float64).reshape(len(points), self.dims))
 
+    def points(self, given: Points) -> Floats:
+        """X (n, D) from an array (n, D), from one dict, or from a list of dicts."""
+        if isinstance(given, Mapping):
+            return self.from_dicts([given])
+        dicts = isinstance(given, list | tuple) and any(isinstance(p, Mapping) for p in given)
+        return self.from_dicts(given) if dicts else self.check(given)  # type: ignore[arg-type]
+
     def _clipped(self, T: ArrayLike) -> Floats:
         """T as a new array within [0, 1]."""
         given = _numbers(T, "T")
@@ -221,10 +245,17 @@ class Space:
             )
         if parameter.low == parameter.high:
             return f"{where} is not {parameter.low}, to which it is fixed; give that, or widen it"
+        grid = parameter.grid if isinstance(parameter, Float) else None
         if not parameter.low <= value <= parameter.high:
+            ends = "" if grid is None else f", where the steps of {parameter} end"
             return (
-                f"{where} is outside [{parameter.low}, {parameter.high}]; "
+                f"{where} is outside [{parameter.low}, {parameter.high}]{ends}; "
                 f"clip it, or widen the parameter"
+            )
+        if grid is not None:
+            return (
+                f"{where} is not a step of {parameter}; round it to {float(grid.nearest(value))}, "
+                f"or leave step out"
             )
         return f"{where} is not whole, but the parameter is {parameter}; round it, or use Float"
 

@@ -46,7 +46,7 @@ direction = "maximize"          # or "minimize"
 
 [space]                         # not needed with a problem
 gain = {{float = [1e-3, 1e1], log = true}}
-steps = {{int = [1, 50]}}
+steps = {{int = [1, 50]}}       # a float may have steps: {{float = [0, 1], step = 0.1}}
 mode = {{choices = ["slow", "fast"]}}
 
 [search]

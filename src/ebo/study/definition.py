@@ -15,6 +15,7 @@ from ebo.settings import Settings
 from ebo.space import Space
 from ebo.study.storage.describe import describe_space, read_space
 from ebo.study.storage.trial import TrialState
+from ebo.study.versions import versions
 from ebo.tilegp.kernel import MOST_CUTS
 
 NONE = "nothing"  # of a setting that the other strategy does not have
@@ -60,13 +61,17 @@ class Definition:
         return found
 
     def describe(self) -> dict[str, Any]:
-        """The definition as JSON data; ValueError where JSON cannot hold the space."""
+        """The definition as JSON data; ValueError where JSON cannot hold the space.
+
+        With the versions that are here, which `read` leaves out: they are no part of it.
+        """
         return {
             "space": describe_space(self.space),
             "direction": self.direction,
             "bounds": self.bounds,
             "seed": self.seed,
             "settings": self.settings.as_dict(),
+            "versions": versions(),
         }
 
     def difference(self, other: Definition) -> str:

@@ -8,18 +8,21 @@ if nothing had happened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.result import Result, make_result
+from ebo.space import Points
 from ebo.study.evaluation.base import Evaluator, Objective, Results
 from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
@@ -30,8 +33,9 @@ from ebo.study.storage.trial import Evaluation, TrialState
 if TYPE_CHECKING:
     from ebo.study.study import Study
 
-Initial: TypeAlias = int | tuple[ArrayLike, ArrayLike]
+Initial: TypeAlias = int | tuple[Points, ArrayLike] | Points
 Callback: TypeAlias = Callable[["Study"], bool | None]
+ENQUEUED = "enqueued"  # how many points of a user's own a batch has, in what is stored of it
 
 
 class AllFailedError(StudyError):
@@ -77,9 +81,14 @@ class Run:
 
     def __call__(self, study: Study) -> Result:
         """Evaluate what waits, then ask for the batches that are still to come."""
-        if isinstance(self.initial, tuple) and not len(study):
-            study.tell(*self.initial)
+        if not len(study):
+            if _is_data(self.initial):
+                study.tell(*self.initial)  # type: ignore[misc]
+            elif _is_points(self.initial):
+                study.enqueue(self.initial)  # type: ignore[arg-type]
         sizes = self._sizes(study)
+        if self._begins(study) and sizes:
+            study.ask_trials(sizes.pop(0))  # before a value is known, so that it is of the sequence
         with self._progress(study, sum(sizes)) as advance, self._evaluator() as evaluate:
             for size in [None, *sizes]:  # None: what an earlier run left waiting
                 ids, X = study.storage.waiting() if size is None else study.ask_trials(size)
@@ -137,12 +146,21 @@ class Run:
     def _sizes(self, study: Study) -> list[int]:
         """Sizes of the batches that are still to be asked."""
         planned = [self.batch_size] * self.iterations
+        enqueued = _enqueued(study)
         # Data told before the first batch take the place of the initial points.
         if not len(study) or study.storage.trial(0).batch is not None:
-            planned.insert(
-                0, self.initial if isinstance(self.initial, Integral) else self.batch_size
-            )
-        return planned[study.storage.state().asked :]
+            first = int(self.initial) if isinstance(self.initial, Integral) else self.batch_size
+            # Points enqueued before it do so too, as far as they go. All others come on top.
+            first -= sum(takewhile(bool, enqueued))
+            planned[:0] = [first] if first > 0 else []
+        return planned[enqueued.count(0) :]
+
+    def _begins(self, study: Study) -> bool:
+        """Whether nothing is there but points of the user's own, and fewer than a first batch."""
+        enqueued = _enqueued(study)
+        first = int(self.initial) if isinstance(self.initial, Integral) else self.batch_size
+        alone = 0 < sum(enqueued) == len(study) and all(enqueued)
+        return alone and sum(enqueued) < first and not study.optimizer.any_value
 
     def _progress(self, study: Study, coming: int) -> AbstractContextManager[Advance]:
         """The progress bar of what waits and of so many evaluations that are still to come."""
@@ -154,15 +172,40 @@ class Run:
         )
 
 
+def _enqueued(study: Study) -> list[int]:
+    """How many points of each batch are a user's own: all of them, or 0."""
+    return [int(info.get(ENQUEUED, 0)) for info in study.storage.iterations()]
+
+
+def _is_points(initial: object) -> bool:
+    """Whether these are points without values: dicts, or rows of numbers."""
+    if isinstance(initial, Mapping):
+        return True
+    if isinstance(initial, list | tuple) and any(isinstance(p, Mapping) for p in initial):
+        # A tuple with a dict in it may also be data, ([{...}], [1.0]) or ({...}, 1.0).
+        return isinstance(initial, list) or all(isinstance(p, Mapping) for p in initial)
+    try:
+        return isinstance(initial, list | np.ndarray) and np.ndim(initial) == 2
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _is_data(initial: object) -> bool:
+    return isinstance(initial, tuple) and not _is_points(initial)
+
+
 def _check_initial(initial: object) -> None:
-    if isinstance(initial, tuple):
+    if isinstance(initial, tuple) and _is_data(initial):
         if len(initial) != 2:
             raise ValueError(
                 f"initial has {len(initial)} parts; give (X, y), or a number of points"
             )
-    elif initial is not None:
+    elif initial is not None and not _is_points(initial):
         if not isinstance(initial, Integral):
-            raise ValueError(f"initial is {initial!r}; give a number of points, or data (X, y)")
+            raise ValueError(
+                f"initial is {initial!r}; give a number of points, points as an array (n, D) or a "
+                f"list of dicts, or data (X, y)"
+            )
         check_count("initial", initial, 1)
 
 

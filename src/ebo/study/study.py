@@ -23,22 +23,23 @@ from numpy.typing import ArrayLike, NDArray
 from ebo.arrays import Floats, Ints
 from ebo.display import as_html, as_text
 from ebo.iteration import Learned
+from ebo.observations import told
 from ebo.optimizer import Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
-from ebo.space import Space
+from ebo.space import Points, Space
 from ebo.study.definition import Definition
 from ebo.study.evaluation.base import Objective
-from ebo.study.loop import Callback, Initial, Run
+from ebo.study.loop import ENQUEUED, Callback, Initial, Run
 from ebo.study.report.data import ReportData, data_of
 from ebo.study.retry import chosen_failures
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
-from ebo.study.table import check_names, first_of, read_csv, write_rows
+from ebo.study.table import check_names, first_of, read_csv, table_of, write_rows
 from ebo.study.telling import Told, asked_for, compare, evaluations
-from ebo.values import check_values
+from ebo.study.versions import warn_of_others
 
 # What reading data that are not as they should be may raise.
 WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
@@ -56,7 +57,7 @@ class Study:
         self.storage = storage
         self._optimizer: Optimizer | None = None
         self._news: dict[int, tuple[Floats, float]] = {}  # not told to the optimizer yet, by id
-        self._mutex = RLock()
+        self._mutex, self._compared = RLock(), False  # its versions with those that are here
         try:
             self._definition = Definition.read(storage.meta) if definition is None else definition
             self.space, self.direction = self._definition.space, self._definition.direction
@@ -172,15 +173,30 @@ class Study:
         """The same with the trials' numbers, (n,), for `tell_trials`."""
         with self._whole():
             optimizer = self.optimizer
+            if not self._compared:
+                self._compared = True
+                warn_of_others(self.name, self.storage.meta)
             before = len(optimizer.history)
             X = optimizer.ask(n)
             info = asdict(optimizer.history[-1]) if len(optimizer.history) > before else {}
             return self.storage.add_batch(X, optimizer.state, info), X
 
-    def tell(self, X: ArrayLike, y: ArrayLike) -> None:
-        """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed."""
-        points = self.space.check(X)
-        values = check_values(y, len(points))
+    def enqueue(self, points: Points) -> Ints:
+        """Add points of your own, which wait to be evaluated next. Returns their numbers (n,).
+
+        points: an array (n, D), a list of dicts, or one dict. From now on they are as points that
+            `ask` gave. The next `run` evaluates them first.
+        """
+        with self._whole():
+            X = self.optimizer.enqueue(points)
+            return self.storage.add_batch(X, self.optimizer.state, {ENQUEUED: len(X)})
+
+    def tell(self, X: Points, y: ArrayLike) -> None:
+        """Values y (n,) of points X (n, D), asked for or not; NaN says that one failed.
+
+        X may also be a list of dicts, or one dict with one number.
+        """
+        points, values = told(self.space, X, y)
         asked, others = asked_for(self.storage, points, values)
         self.tell_trials(asked)
         if others:
@@ -257,8 +273,10 @@ class Study:
 
         f: takes an array (D,) on a box, a dict on a space of named parameters, and returns a
             number. An exception, NaN and what is not a number are failed evaluations.
-        initial: a number of points to begin with (a Sobol sequence; by default one batch), or data
-            (X, y), which an empty study is told first.
+        initial: a number of points to begin with (a Sobol sequence; by default one batch). Or data
+            (X, y), which an empty study is told first. Or points without values, an array (n, D) or
+            a list of dicts: an empty study evaluates these first, and points of a Sobol sequence
+            with them where they are fewer than a batch.
         vectorized: f takes all points at once, (n, D), or a list of dicts, and returns (n,).
         workers: processes that evaluate f side by side, None for as many as there are usable cores.
             1 calls f in this process, unless there is a `timeout`.
@@ -303,20 +321,7 @@ class Study:
         `pandas.DataFrame(study.trials())` makes a table of them.
         """
         check_names(self.space)  # a study in memory may have any
-        columns = self.columns()
-        X = columns.pop("X")
-        names = np.array([str(state) for state in TrialState], dtype=object)
-        table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
-        for d, (name, parameter) in enumerate(self.space.parameters.items()):
-            choices = getattr(parameter, "choices", None)
-            column = X[:, d]
-            if choices is not None:
-                kinds = np.empty(len(choices), dtype=object)
-                kinds[:] = choices
-                table[name] = kinds[column.astype(np.int64)]
-            else:
-                table[name] = column
-        return table
+        return table_of(self.columns(), self.space)
 
     def iterations(self) -> list[dict[str, Any]]:
         """What every `ask` did: the fields of `ebo.Iteration`, z and density."""

@@ -36,6 +36,21 @@ class TableError(ValueError):
     """A CSV file that cannot be used; the message lists the lines."""
 
 
+def table_of(columns: Mapping[str, NDArray[Any]], space: Space) -> dict[str, NDArray[Any]]:
+    """The columns of a storage as people read them: states by name, a column each parameter."""
+    names = np.array([str(state) for state in TrialState], dtype=object)
+    table = {name: column for name, column in columns.items() if name != "X"}
+    table["state"] = names[columns["state"]]
+    for d, (name, parameter) in enumerate(space.parameters.items()):
+        column = columns["X"][:, d]
+        if isinstance(parameter, Categorical):
+            kinds = np.empty(parameter.levels, dtype=object)
+            kinds[:] = parameter.choices
+            column = kinds[column.astype(np.int64)]
+        table[name] = column
+    return table
+
+
 def read_csv(path: Path, space: Space) -> tuple[Floats, Floats]:
     """Points (n, D) and values (n,) of a CSV file; an empty value, or nan, is a failure."""
     rows = read_rows(path, (*space.names, "value"))
@@ -217,6 +232,13 @@ def _number(line: int, name: str, parameter: Float | Int, text: str, mistakes: l
     if not parameter.low - slack <= value <= parameter.high + slack:
         mistakes.append(
             f"line {line}: {name} is {text[:40]}, outside [{parameter.low}, {parameter.high}]"
+        )
+        return math.nan
+    grid = parameter.grid if isinstance(parameter, Float) else None
+    if grid is not None and not grid.has(value):
+        mistakes.append(
+            f"line {line}: {name} is {text[:40]}, which is not a step of {parameter}; give "
+            f"{float(grid.nearest(value))}"
         )
         return math.nan
     if isinstance(parameter, Int) and value != math.floor(value):

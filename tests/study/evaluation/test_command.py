@@ -14,7 +14,7 @@ import pytest
 from ebo.study.evaluation.command import TAIL, Command, CommandError
 from ebo.study.evaluation.processes import evaluator
 from ebo.study.storage.trial import Evaluation
-from tests.study.evaluation.test_evaluate import alive, all_of, soon
+from tests.study.evaluation.test_evaluate import alive, all_of, children, soon
 
 loose: Any = Command
 PYTHON = f"'{sys.executable}' -c"
@@ -236,6 +236,40 @@ def test_a_time_out_kills_all_of_it(tmp_path: Path) -> None:
     found = [int(pid) for pid in pids.read_text().split()]
     assert len(found) == 2
     assert soon(lambda: not any(map(alive, found)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds them")
+@pytest.mark.parametrize(
+    "script",
+    [
+        "setsid sh -c {own} & sleep 61",
+        "(setsid sh -c {own} &); sleep 61",  # an orphan at once
+        "setsid sh -c {own} & setsid setsid sleep 62; sleep 61",
+    ],
+)
+def test_a_time_out_kills_what_has_left_the_group(tmp_path: Path, script: str) -> None:
+    pids = tmp_path / "pids"
+    own = f"echo $$ > {pids}.new; mv {pids}.new {pids}; sleep 60 & echo $! >> {pids}; wait"
+    result = one(Command(script, shell=True), {"own": own}, timeout=1.0)
+    assert str(result.state) == "timed out"
+    found = [int(pid) for pid in pids.read_text().split()]
+    assert len(found) == 2
+    assert soon(lambda: not any(map(alive, found)))
+
+
+def left_zombies(parameters: dict[str, Any]) -> float:
+    """Children of a worker after some commands that leave something behind."""
+    for _ in range(5):
+        Command("(setsid sleep 0.05 &); echo 1", shell=True)({})
+    time.sleep(0.3)
+    Command("echo 1")({})
+    return float(len(children()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they are not ours")
+def test_what_is_left_behind_leaves_no_zombies() -> None:
+    with evaluator(left_zombies, how="processes") as evaluate:
+        assert [result.value for result in all_of(evaluate, [{}])] == [0.0]
 
 
 def test_what_stays_in_the_background_is_not_waited_for() -> None:

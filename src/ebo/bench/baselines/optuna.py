@@ -44,8 +44,10 @@ class Sampler(Baseline):
         distributions = self._optuna.distributions
         if isinstance(parameter, Categorical):
             return distributions.CategoricalDistribution(list(range(parameter.levels)))
-        kind = "FloatDistribution" if isinstance(parameter, Float) else "IntDistribution"
-        return getattr(distributions, kind)(parameter.low, parameter.high, log=parameter.log)
+        ends = {"low": parameter.low, "high": parameter.high, "log": parameter.log}
+        if isinstance(parameter, Float):
+            return distributions.FloatDistribution(**ends, step=parameter.step)
+        return distributions.IntDistribution(**ends)
 
     def _propose(self, n: int) -> Floats:
         with quiet():

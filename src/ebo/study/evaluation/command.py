@@ -19,12 +19,14 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
 
+from ebo.study.evaluation.descendants import adopt_orphans, children
 from ebo.study.evaluation.workers import inside, signal_name
 
 TAIL = 1_000  # characters kept of standard error
@@ -33,6 +35,7 @@ OUTPUT = 2**20  # bytes of standard output that are looked at, from its end
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _MARK = re.compile("\ue000(\\d+)\ue001")  # a placeholder's number, while a template is split
 _OPERATOR = re.compile(r"[|<>&;()`]|\$(?=[\w({])")
+_adopted: set[int] = set()  # what commands left behind, which is this worker's child now
 _running: set[int] = set()  # process groups of commands that nobody else would kill
 
 
@@ -60,7 +63,11 @@ class Command:
     Floats are given with all their digits, ints as ints, anything else by `str`. The command works
     in the current directory with nothing on standard input. It fails if its exit status is not 0
     or if there is no number where it should be, and the message has the tail of standard error.
-    Whatever it leaves running in the background is killed when its worker ends.
+    Whatever it leaves running in the background is killed when its worker ends. What has begun a
+    session of its own, by `setsid` or as a daemon, goes on then, except on Linux after a time-out
+    or Ctrl-C in a worker process: that kills all that the worker's commands have started. Where
+    this process is killed itself (kill -9), or runs commands without worker processes, such a
+    session goes on in any case.
     """
 
     template: str
@@ -254,6 +261,9 @@ def _run(arguments: list[str], variables: Mapping[str, str], out: IO[bytes], err
     """Run it to its end; its exit status, negative for a signal."""
     # A worker's group is killed as a whole, so there it stays in it. Elsewhere it has its own.
     alone = not inside()
+    if not alone:
+        adopt_orphans()  # so that what leaves the group is found
+    before = children()
     try:
         process = subprocess.Popen(
             arguments,
@@ -267,7 +277,9 @@ def _run(arguments: list[str], variables: Mapping[str, str], out: IO[bytes], err
         why = getattr(error, "strerror", None) or error
         raise CommandError(f"cannot run {arguments[0]!r}: {why}") from None
     if not alone:
-        return process.wait()
+        status = process.wait()
+        _reap(before)
+        return status
     _running.add(process.pid)
     try:
         return process.wait()
@@ -277,6 +289,23 @@ def _run(arguments: list[str], variables: Mapping[str, str], out: IO[bytes], err
         raise
     finally:
         _running.discard(process.pid)
+
+
+def _reap(before: set[int]) -> None:
+    """Wait for what commands have left behind in this worker and has ended by now.
+
+    before: the children before the command. In other threads somebody else may have started more,
+        and waits for them.
+    """
+    if threading.active_count() == 1:
+        _adopted.update(children() - before)
+    for pid in list(_adopted):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except OSError:
+            ended = pid
+        if ended:
+            _adopted.discard(pid)
 
 
 def _kill(group: int) -> None:
@@ -292,6 +321,7 @@ def _kill_running() -> None:
 
 
 os.register_at_fork(after_in_child=_running.clear)
+os.register_at_fork(after_in_child=_adopted.clear)
 
 
 def _ended(status: int) -> str:

@@ -5,7 +5,8 @@ ends a call that takes too long. Here each worker is on its own: it can hang, be
 itself, and nothing but what it was working on is concerned.
 
 - A worker leads a process group of its own, so that whatever it has started is killed with it, and
-  Ctrl-C on the terminal reaches the parent only.
+  Ctrl-C on the terminal reaches the parent only. What has left the group, by `setsid`, is found
+  from the worker where it has to be killed, on Linux (`descendants.py`).
 - Nothing outlives the parent, not even after kill -9: a `Warden`, a tiny process that waits for the
   parent's end of a pipe to close, kills the groups that are left. (Linux could signal a worker when
   its parent dies, but only the worker and not the command that it runs, and also when no more
@@ -37,6 +38,8 @@ from typing import Any
 from weakref import WeakSet
 
 import numpy as np
+
+from ebo.study.evaluation.descendants import kill_descendants
 
 READY = "ready"  # what a worker says when it has started,
 BEGUN = "begun"  # and when it has got something to work on
@@ -119,9 +122,14 @@ class Worker:
         self._connection.close()
 
     def end(self, patience: float = 0.0) -> str:
-        """Kill it and all of its group, unless it ends in time; how it ended."""
+        """Kill it and all that it has started, unless it ends in time; how it ended.
+
+        Of one that has ended by itself, only what is in its group.
+        """
         if patience > 0:
             wait([self.handles[1]], patience)
+        if not self.dead():
+            kill_descendants(self.pid)  # also those that have left its group
         # All before the process is waited for: until then nobody else can get its number.
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 lr    = {float = [1e-5, 1e-1], log = true}
 depth = {int = [2, 12]}
+drop  = {float = [0, 0.5], step = 0.1}
 act   = {choices = ["relu", "gelu"]}          # ordered = true where neighbours are alike
 """
 
@@ -47,7 +48,10 @@ FLAT_DEFAULTS: dict[str, Any] = {
     "candidates": 2.0,
     "pay_by_rank": True,
 }
-FORMS = "{float = [low, high]}, {int = [low, high]} (both may have log = true) or {choices = [...]}"
+FORMS = (
+    "{float = [low, high]}, {int = [low, high]} (both may have log = true, a float may have step) "
+    "or {choices = [...]}"
+)
 
 
 def describe_space(space: Space) -> dict[str, Any]:
@@ -163,7 +167,8 @@ def _describe(name: str, parameter: Parameter) -> dict[str, Any]:
                 )
         return {"choices": list(parameter.choices), "ordered": parameter.ordered}
     kind = "float" if isinstance(parameter, Float) else "int"
-    return {kind: [parameter.low, parameter.high], "log": parameter.log}
+    steps = {"step": parameter.step} if isinstance(parameter, Float) and parameter.step else {}
+    return {kind: [parameter.low, parameter.high], "log": parameter.log, **steps}
 
 
 def _read(name: str, entry: Any) -> Parameter:
@@ -178,16 +183,20 @@ def _read(name: str, entry: Any) -> Parameter:
     value = options.pop(kind)
     allowed = "ordered" if kind == "choices" else "log"
     flag = options.pop(allowed, False)
+    steps = {"step": options.pop("step")} if kind == "float" and "step" in options else {}
     if options:
+        more = " or 'step'" * (kind == "float")
         raise ValueError(
             f"parameter {name!r} has {', '.join(map(repr, options))}; beside {kind!r} there may "
-            f"only be {allowed!r}"
+            f"only be {allowed!r}{more}"
         )
     try:
         if kind == "choices":
             return Categorical(value, ordered=flag)
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise ValueError(f"{kind} is {value!r}; give [low, high]")
-        return (Float if kind == "float" else Int)(value[0], value[1], log=flag)
+        if kind == "float":
+            return Float(value[0], value[1], log=flag, **steps)
+        return Int(value[0], value[1], log=flag)
     except (TypeError, ValueError) as error:
         raise ValueError(f"parameter {name!r}: {error}") from None
