@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -16,9 +16,12 @@ from rich.table import Table
 
 import ebo
 from ebo.bench.commands import AsJson, bench
-from ebo.study.config import STARTER, Config, read_config
-from ebo.study.storage.base import StudyError
-from ebo.study.study import Study
+from ebo.interrupt import Interruptible
+
+if TYPE_CHECKING:  # else by `_load`
+    from ebo.study.config import STARTER, Config, read_config
+    from ebo.study.storage.base import StudyError
+    from ebo.study.study import Study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,6 +38,20 @@ StudyPath = Annotated[
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def _load() -> None:
+    """Import what commands use of studies. It takes NumPy, which help can do without."""
+    with Interruptible():
+        from ebo.study import config, study
+        from ebo.study.storage import base
+
+    for module, names in (
+        (config, ("STARTER", "Config", "read_config")),
+        (base, ("StudyError",)),
+        (study, ("Study",)),
+    ):
+        globals().update({name: getattr(module, name) for name in names})
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"ebo {ebo.__version__}")
@@ -49,6 +66,7 @@ def root(
     ] = False,
 ) -> None:
     """Ensemble Bayesian optimisation."""
+    _load()
 
 
 @app.command()
@@ -283,8 +301,10 @@ def main() -> NoReturn:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (StudyError, ValueError, TypeError, OverflowError, RuntimeError, OSError) as error:
-        if os.environ.get("EBO_DEBUG"):
+    except Exception as error:
+        _load()
+        mistakes = StudyError, ValueError, TypeError, OverflowError, RuntimeError, OSError
+        if not isinstance(error, mistakes) or os.environ.get("EBO_DEBUG"):
             raise
         errors.print(f"error: {error}", style="red", markup=False)
         sys.exit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -20,14 +19,15 @@ from numpy.typing import ArrayLike
 from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.result import Result, make_result
-from ebo.study.evaluation.base import Evaluator, Objective, Results
-from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
 from ebo.study.progress import Advance, progress_bar
 from ebo.study.storage.base import StudyError
 from ebo.study.storage.trial import Evaluation, TrialState
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ebo.study.evaluation.base import Evaluator, Objective, Results
     from ebo.study.study import Study
 
 Initial: TypeAlias = int | tuple[ArrayLike, ArrayLike]
@@ -118,6 +118,8 @@ class Run:
         return ended
 
     def _evaluator(self) -> Evaluator:
+        from ebo.study.evaluation.processes import evaluator  # slow to import, with its processes
+
         return evaluator(
             self.f,
             workers=self.workers,

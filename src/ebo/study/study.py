@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,15 +28,19 @@ from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.study.definition import Definition
-from ebo.study.evaluation.base import Objective
 from ebo.study.loop import Callback, Initial, Run
-from ebo.study.report.data import ReportData, data_of
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.table import check_names, read_csv, write_rows
 from ebo.values import check_values
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ebo.study.evaluation.base import Objective
+    from ebo.study.report.data import ReportData
 
 # What reading data that are not as they should be may raise.
 WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
@@ -286,6 +289,8 @@ class Study:
 
     def report_data(self) -> ReportData:
         """What a report shows."""
+        from ebo.study.report.data import data_of
+
         return data_of(self)
 
     def trials(self) -> dict[str, NDArray[Any]]:
