@@ -41,8 +41,10 @@ errors = Console(stderr=True, soft_wrap=True, highlight=False)
 def _load() -> None:
     """Import what commands use of studies. It takes NumPy, which help can do without."""
     with Interruptible():
-        from ebo.study import config, study
+        from ebo.study import config, progress, study
         from ebo.study.storage import base
+
+    progress.log_to_standard_error()
 
     for module, names in (
         (config, ("STARTER", "Config", "read_config")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,9 +20,9 @@ from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.result import Result, make_result
 from ebo.study.evaluation.summary import all_failed
-from ebo.study.progress import Advance, progress_bar
+from ebo.study.progress import Progress, showing
 from ebo.study.storage.base import StudyError
-from ebo.study.storage.trial import Evaluation, TrialState
+from ebo.study.storage.trial import FAILURES, Evaluation, TrialState
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -73,12 +73,14 @@ class Run:
         if isinstance(self.initial, tuple) and not len(study):
             study.tell(*self.initial)
         sizes = self._sizes(study)
-        with self._progress(study, sum(sizes)) as advance, self._evaluator() as evaluate:
+        progress, batches = self._progress(study, sum(sizes)), len(self._planned(study))
+        with showing(progress, self.progress), self._evaluator() as evaluate:
             for size in [None, *sizes]:  # None: what an earlier run left waiting
                 ids, X = study.storage.waiting() if size is None else study.ask_trials(size)
                 if not len(ids):
                     continue
-                ended = self._evaluate(study, evaluate, ids, X, advance)
+                ended = self._evaluate(study, evaluate, ids, X, progress)
+                progress.batch_ended(study.storage.state().asked, batches)
                 error = all_failed(ended)
                 if error and self.on_error != "continue" and not _any_done(study, int(ids[0])):
                     raise AllFailedError(f"{error}, or run with on_error='continue'")
@@ -87,7 +89,7 @@ class Run:
         return make_result(study.optimizer)
 
     def _evaluate(
-        self, study: Study, evaluate: Evaluator, ids: Ints, X: Floats, advance: Advance
+        self, study: Study, evaluate: Evaluator, ids: Ints, X: Floats, progress: Progress
     ) -> list[Evaluation]:
         """Evaluate waiting trials, and keep each value as it comes."""
         points: Any = study.space.to_dicts(X) if study.space.named else X.copy()
@@ -98,7 +100,7 @@ class Run:
             study.end_trials({int(ids[index]): evaluation for index, evaluation in results})
             # Without the exceptions, which keep alive all that the objective had in hand.
             ended.extend(replace(e, exception=None) for e in evaluations)
-            advance(evaluations)
+            progress.advance(evaluations)
             return next((e.exception for e in evaluations if e.exception is not None), None)
 
         try:
@@ -131,21 +133,27 @@ class Run:
 
     def _sizes(self, study: Study) -> list[int]:
         """Sizes of the batches that are still to be asked."""
+        return self._planned(study)[study.storage.state().asked :]
+
+    def _planned(self, study: Study) -> list[int]:
+        """Sizes of all batches."""
         planned = [self.batch_size] * self.iterations
         # Data told before the first batch take the place of the initial points.
         if not len(study) or study.storage.trial(0).batch is not None:
             planned.insert(
                 0, self.initial if isinstance(self.initial, Integral) else self.batch_size
             )
-        return planned[study.storage.state().asked :]
+        return planned
 
-    def _progress(self, study: Study, coming: int) -> AbstractContextManager[Advance]:
-        """The progress bar of what waits and of so many evaluations that are still to come."""
-        return progress_bar(
-            self.progress,
+    def _progress(self, study: Study, coming: int) -> Progress:
+        """Of what waits and of so many evaluations that are still to come."""
+        counts, optimizer = study.storage.counts(), study.optimizer
+        return Progress(
             len(study) + coming,
-            done=len(study) - len(study.storage.waiting()[0]),
-            optimizer=study.optimizer,
+            done=len(study) - counts[TrialState.WAITING],
+            failed=sum(counts[state] for state in FAILURES),
+            best=optimizer.best()[1] if optimizer.any_value else None,
+            maximize=study.direction == "maximize",
         )
 
 

@@ -265,7 +265,8 @@ class Study:
             never does. "raise" also raises the first exception of f again; where it happened in
             another process, an `ObjectiveError` with its text.
         callback: gets the study after every batch; return True to end the run.
-        progress: a progress bar on standard error; None shows it only on a terminal.
+        progress: a progress bar, on standard error or in a notebook; None shows it only there and
+            on a terminal. Without one, every batch is a line of the logger "ebo".
 
         How processes, threads and executors differ is at `ebo.study.evaluation.processes`.
         """
