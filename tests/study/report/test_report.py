@@ -513,6 +513,13 @@ def test_pictures_are_png() -> None:
     assert (lines.reshape(3, 5)[:, 1:] == pixels).all()
 
 
+PHONE = """<!doctype html><title>not measured</title>
+<iframe src="report.html" style="width:390px;height:800px;border:0" onload="
+const page = this.contentDocument.documentElement
+document.title = `${page.scrollWidth} of ${page.clientWidth}`"></iframe>
+"""
+
+
 def _browse(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     assert BROWSER is not None
     always = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -539,6 +546,13 @@ def test_opens_in_a_browser(tmp_path: Path) -> None:
     assert "script" not in found.tags
     assert "<title>owned" not in dom
     assert "Which parameters act together" in found.words
+
+    # As wide as a phone: what is wider scrolls within its own box. The window itself cannot be made
+    # as narrow, a frame can.
+    (tmp_path / "phone.html").write_text(PHONE)
+    phone = (tmp_path / "phone.html").as_uri()
+    dom = _browse("--allow-file-access-from-files", "--dump-dom", phone, home=tmp_path / "home")
+    assert "<title>390 of 390</title>" in dom.stdout
 
     size = "--window-size=1280,4000"
     _browse(f"--screenshot={shot}", size, report.as_uri(), home=tmp_path / "home")
