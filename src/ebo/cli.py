@@ -127,18 +127,10 @@ def status(path: StudyPath, as_json: AsJson = False) -> None:
 
     Example: ebo status study.ebo
     """
+    from ebo.study.status import status_of
+
     with _opened(path, read_only=True) as study:
-        counts, iterations = study.counts(), study.iterations()
-        found = study.optimizer.any_value
-        summary: dict[str, Any] = {
-            "study": str(study.name),
-            "direction": study.direction,
-            "parameters": study.space.dims,
-            "batches": len(iterations),
-            "evaluations": sum(counts.values()),
-            **counts,
-            "best_value": study.best()[1] if found else None,
-        }
+        summary = status_of(study, _described(path))
     _show(summary, as_json)
 
 
@@ -166,9 +158,12 @@ def show(
 
     Example: ebo show study.ebo 17
     """
+    from ebo.study.table import iso_time
+
     with _opened(path, read_only=True) as study:
         trial = study.trial(number)
     params = trial.pop("params")
+    trial |= {key: iso_time(trial[key]) for key in ("started", "finished")}
     _show({**trial, **({"params": params} if as_json else params)}, as_json)
 
 
@@ -260,6 +255,20 @@ def _opened(path: Path, read_only: bool = False) -> Study:
         return Study.open(path, read_only=read_only)
     config = read_config(path)
     return Study.open(config.study, read_only=True) if read_only else _created(config)
+
+
+def _described(path: Path) -> Config | None:
+    """The description of a study: the file itself, or the TOML file beside of the same name."""
+    toml = path.with_suffix(".toml")
+    if path.suffix != ".toml" and not toml.is_file():
+        return None
+    try:
+        config = read_config(toml)
+        return config if path == toml or config.study.samefile(path) else None
+    except (ValueError, OSError):
+        if path == toml:
+            raise
+        return None  # nobody asked for it
 
 
 def _created(config: Config) -> Study:

@@ -27,13 +27,14 @@ from ebo.optimizer import Optimizer
 from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space
+from ebo.space.parameters import Int
 from ebo.study.definition import Definition
 from ebo.study.loop import Callback, Initial, Run
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
 from ebo.study.storage.sqlite import SQLiteStorage
 from ebo.study.storage.trial import Evaluation, TrialState
-from ebo.study.table import check_names, read_csv, write_rows
+from ebo.study.table import check_names, dated, read_csv, write_rows
 from ebo.values import check_values
 
 if TYPE_CHECKING:
@@ -297,13 +298,14 @@ class Study:
     def trials(self) -> dict[str, NDArray[Any]]:
         """All trials as columns: id, batch, state, value, times, and one for each parameter.
 
-        `pandas.DataFrame(study.trials())` makes a table of them.
+        Times are datetime64 in UTC, whole numbers int64. `pandas.DataFrame(study.trials())` makes a
+        table of them.
         """
         check_names(self.space)  # a study in memory may have any
         columns = self.columns()
         X = columns.pop("X")
         names = np.array([str(state) for state in TrialState], dtype=object)
-        table: dict[str, NDArray[Any]] = {**columns, "state": names[columns["state"]]}
+        table: dict[str, NDArray[Any]] = {**dated(columns), "state": names[columns["state"]]}
         for d, (name, parameter) in enumerate(self.space.parameters.items()):
             choices = getattr(parameter, "choices", None)
             column = X[:, d]
@@ -312,7 +314,7 @@ class Study:
                 kinds[:] = choices
                 table[name] = kinds[column.astype(np.int64)]
             else:
-                table[name] = column
+                table[name] = column.astype(np.int64) if isinstance(parameter, Int) else column
         return table
 
     def iterations(self) -> list[dict[str, Any]]:

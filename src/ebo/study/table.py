@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -96,7 +97,7 @@ def read_rows(path: Path, needed: tuple[str, ...]) -> list[tuple[int, Mapping[st
 
 def write_rows(file: TextIO, table: Mapping[str, NDArray[Any]], space: Space) -> int:
     """Write columns that `read_csv` can read again; returns the number of rows."""
-    columns = dict(table)
+    columns = {name: iso_times(c) if c.dtype.kind == "M" else c for name, c in table.items()}
     for name, parameter in space.parameters.items():
         if isinstance(parameter, Categorical):
             columns[name] = np.array([str(choice) for choice in columns[name]], dtype=object)
@@ -104,6 +105,35 @@ def write_rows(file: TextIO, table: Mapping[str, NDArray[Any]], space: Space) ->
     writer.writerow(columns)
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
     return len(columns["id"])
+
+
+def iso_time(seconds: float | None) -> str | None:
+    """A time as ISO 8601 in UTC, None as it is; also for those that no calendar has."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def dates(seconds: Floats) -> NDArray[np.datetime64]:
+    """Seconds since 1970 as datetime64; NaT for none, and for those that no calendar has."""
+    milliseconds = np.rint(1e3 * seconds)
+    known = np.abs(milliseconds) < 1e14  # in 3,000 years
+    dates = np.full(len(seconds), np.datetime64("NaT", "ms"))
+    dates[known] = milliseconds[known].astype(np.int64).astype("datetime64[ms]")
+    return dates
+
+
+def dated(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Columns with their times as dates."""
+    return {**columns, **{key: dates(columns[key]) for key in ("started", "finished")}}
+
+
+def iso_times(times: NDArray[np.datetime64]) -> NDArray[Any]:
+    """Dates as texts, in UTC; empty where there is none."""
+    return np.where(np.isnat(times), "", np.datetime_as_string(times, timezone="UTC"))
 
 
 def check_names(space: Space) -> None:

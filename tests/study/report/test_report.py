@@ -551,8 +551,8 @@ def test_opens_in_a_browser(tmp_path: Path) -> None:
     # as narrow, a frame can.
     (tmp_path / "phone.html").write_text(PHONE)
     phone = (tmp_path / "phone.html").as_uri()
-    dom = _browse("--allow-file-access-from-files", "--dump-dom", phone, home=tmp_path / "home")
-    assert "<title>390 of 390</title>" in dom.stdout
+    narrow = _browse("--allow-file-access-from-files", "--dump-dom", phone, home=tmp_path / "home")
+    assert "<title>390 of 390</title>" in narrow.stdout
 
     size = "--window-size=1280,4000"
     _browse(f"--screenshot={shot}", size, report.as_uri(), home=tmp_path / "home")

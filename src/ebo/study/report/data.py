@@ -251,7 +251,8 @@ def _bins(x: Floats) -> Ints:
 def data_of(study: Study) -> ReportData:
     """What a report shows of a study."""
     columns = study.columns()
-    learned = study.structure() if study.optimizer.state.structure is not None else None
+    optimizer = study.optimizer  # once: a study open to be read makes it anew each time
+    learned = optimizer.structure() if optimizer.state.structure is not None else None
     names = np.array([str(state) for state in TrialState], dtype=object)
     bounds = list(study.bounds.values())
     return ReportData(

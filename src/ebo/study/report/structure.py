@@ -34,7 +34,8 @@ def groups(facts: Facts) -> str:
     shares = certainty[np.ix_(order, order)]
     many = [g for g in data.groups if len(g) > 1]
     size = "lots" if len(order) > 34 else ""
-    body = f'<div class="pair structure {size}"><div class="slide">{_heat_map(facts, order, shares)}</div>'
+    body = f'<div class="pair structure {size}">'
+    body += f'<div class="slide">{_heat_map(facts, order, shares)}</div>'
     body += f"<div>{_in_words(facts, order, shares)}</div></div>"
     sure = shares[np.triu_indices(len(order), 1)]
     settled = float(np.mean((sure < 0.1) | (sure > 0.9)))

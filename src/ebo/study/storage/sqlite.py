@@ -275,6 +275,15 @@ class SQLiteStorage:
             found = db.execute("SELECT id, error FROM results WHERE error IS NOT NULL")
             return {i: str(error) for i, error in found}
 
+    def results(self, recent: int) -> tuple[float | None, float | None, list[float]]:
+        """The least and the largest value, and when the most recent evaluations ended."""
+        with self._reading() as db:
+            query = "SELECT min(value), max(value) FROM results WHERE state = ?"
+            least, most = db.execute(query, (int(TrialState.DONE),)).fetchone()
+            last = db.execute("SELECT finished FROM results ORDER BY id DESC LIMIT ?", (recent,))
+            finished = [float(time) for (time,) in last if time is not None]
+        return float_or_none(least), float_or_none(most), finished
+
     def counts(self) -> dict[TrialState, int]:
         """How many trials are in each state; all states are there."""
         found = dict.fromkeys(TrialState, 0)
