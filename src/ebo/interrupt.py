@@ -1,6 +1,7 @@
 """Ctrl-C while modules are imported, where an exception would be shown as a mistake of theirs."""
 
-import signal
+# What `signal` wraps at a cost: that module takes long enough to import for Ctrl-C to hit it.
+import _signal as signal  # type: ignore[import-not-found]
 
 
 class Interruptible:
