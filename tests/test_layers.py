@@ -14,10 +14,12 @@ ROOT = Path(ebo.__file__).parent
 # What takes the numerics into use. All else is numeric: a new file or folder is, unless it is here.
 UPPER = {
     "ebo",  # the package itself: what a user imports
+    "ebo.__main__",
+    "ebo.interrupt",
     "ebo.cli",
     "ebo.bench",
     "ebo.study",
-    "ebo.maximize",
+    "ebo.optimise",
     "ebo.iteration",  # it has threads
     "ebo.optimizer",
     "ebo.result",  # it is made of an optimizer

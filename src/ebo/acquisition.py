@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from ebo import native
 from ebo.arrays import Floats
@@ -168,6 +167,7 @@ def gumbel_maxima(mean: Floats, sd: Floats, count: int, rng: np.random.Generator
     The values at the points are taken to be independent. The Gumbel law has the same quartiles as
     their maximum.
     """
+    from scipy.special import log_ndtr  # slow to import
 
     def quantile(p: float) -> float:
         low, high = float((mean - 6.0 * sd).max()), float((mean + 6.0 * sd).max())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -21,10 +21,13 @@ from rich.table import Table
 import ebo
 from ebo.bench.commands import AsJson, bench
 from ebo.display import escaped
-from ebo.study.config import STARTER, Config, read_config
-from ebo.study.loop import AllFailedError
-from ebo.study.storage.base import StudyError
-from ebo.study.study import Study
+from ebo.interrupt import Interruptible
+
+if TYPE_CHECKING:  # else by `_load`
+    from ebo.study.config import STARTER, Config, read_config
+    from ebo.study.loop import AllFailedError
+    from ebo.study.storage.base import StudyError
+    from ebo.study.study import Study
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,6 +44,23 @@ StudyPath = Annotated[
 errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
+def _load() -> None:
+    """Import what commands use of studies. It takes NumPy, which help can do without."""
+    with Interruptible():
+        from ebo.study import config, loop, progress, study
+        from ebo.study.storage import base
+
+    progress.log_to_standard_error()
+
+    for module, names in (
+        (config, ("STARTER", "Config", "read_config")),
+        (loop, ("AllFailedError",)),
+        (base, ("StudyError",)),
+        (study, ("Study",)),
+    ):
+        globals().update({name: getattr(module, name) for name in names})
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         _say(f"ebo {ebo.__version__}")
@@ -55,6 +75,7 @@ def root(
     ] = False,
 ) -> None:
     """Ensemble Bayesian optimisation."""
+    _load()
 
 
 @app.command()
@@ -145,18 +166,10 @@ def status(path: StudyPath, as_json: AsJson = False) -> None:
 
     Example: ebo status study.ebo
     """
+    from ebo.study.status import status_of
+
     with _opened(path, read_only=True) as study:
-        counts, iterations = study.counts(), study.iterations()
-        found = study.optimizer.any_value
-        summary: dict[str, Any] = {
-            "study": str(study.name),
-            "direction": study.direction,
-            "parameters": study.space.dims,
-            "batches": len(iterations),
-            "evaluations": sum(counts.values()),
-            **counts,
-            "best_value": study.best()[1] if found else None,
-        }
+        summary = status_of(study, _described(path))
     _show(summary, as_json)
 
 
@@ -184,9 +197,12 @@ def show(
 
     Example: ebo show study.ebo 17
     """
+    from ebo.study.table import iso_time
+
     with _opened(path, read_only=True) as study:
         trial = study.trial(number)
     params = trial.pop("params")
+    trial |= {key: iso_time(trial[key]) for key in ("started", "finished")}
     _show({**trial, **({"params": params} if as_json else params)}, as_json)
 
 
@@ -314,6 +330,20 @@ def _opened(path: Path, read_only: bool = False) -> Study:
     return Study.open(config.study, read_only=True) if read_only else _created(config)
 
 
+def _described(path: Path) -> Config | None:
+    """The description of a study: the file itself, or the TOML file beside of the same name."""
+    toml = path.with_suffix(".toml")
+    if path.suffix != ".toml" and not toml.is_file():
+        return None
+    try:
+        config = read_config(toml)
+        return config if path == toml or config.study.samefile(path) else None
+    except (ValueError, OSError):
+        if path == toml:
+            raise
+        return None  # nobody asked for it
+
+
 def _created(config: Config) -> Study:
     """The study that a TOML file describes, made if it is not there."""
     return Study.create(
@@ -371,16 +401,18 @@ def main() -> NoReturn:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (
-        StudyError,
-        ValueError,
-        TypeError,
-        OverflowError,
-        RuntimeError,
-        OSError,
-        ImportError,
-    ) as error:
-        if os.environ.get("EBO_DEBUG"):
+    except Exception as error:
+        _load()
+        mistakes = (
+            StudyError,
+            ValueError,
+            TypeError,
+            OverflowError,
+            RuntimeError,
+            OSError,
+            ImportError,
+        )
+        if not isinstance(error, mistakes) or os.environ.get("EBO_DEBUG"):
             raise
         errors.print(escaped(f"error: {error}"), style="red", markup=False)
         sys.exit(1)

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-import numpy as np
-
 # What a terminal obeys instead of showing it: C0 without newline and tab, DEL, C1; marks that turn
 # the direction of text; line ends of Unicode, and halves of characters, which cannot be printed.
 _OBEYED = re.compile(
@@ -40,6 +38,8 @@ def as_html(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
+    import numpy as np  # the command line shows text without it
+
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -102,5 +101,7 @@ def pool(workers: int) -> Iterator[Map]:
     if workers == 1:
         yield map
         return
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     with ThreadPoolExecutor(workers) as threads:
         yield threads.map

@@ -242,6 +242,8 @@ class Optimizer:
 
     def _iterate(self, n: int, seed: np.random.SeedSequence) -> Floats:
         """One iteration of Alg. 1, up to the evaluations."""
+        import scipy.linalg  # noqa: F401  slow to import; its threads must be there to be limited
+
         settings, streams, clock = self.settings, Streams.of(seed), Clock()
         with threadpool_limits(1), pool(self._workers) as map:
             data, scale = self._standardised(n)

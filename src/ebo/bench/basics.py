@@ -22,7 +22,7 @@ from ebo import problems
 from ebo.arrays import Floats
 from ebo.bench.gibbs import timed
 from ebo.bench.illustration import Illustration
-from ebo.maximize import maximize
+from ebo.optimise import maximize
 from ebo.problems import Problem
 from ebo.result import Result
 from ebo.settings import Settings

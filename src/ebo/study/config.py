@@ -20,7 +20,6 @@ from ebo.optimizer import MOST_POINTS
 from ebo.settings import Settings
 from ebo.space import Space
 from ebo.strategies import UnknownSettingError
-from ebo.study.evaluation.command import Command
 from ebo.study.storage.describe import read_parameters, read_settings
 
 SECTIONS = ("study", "objective", "space", "search", "evaluate")
@@ -153,6 +152,8 @@ def _config(data: Mapping[str, Any], path: Path) -> Config:
 
 def _warning(objective: Mapping[str, Any]) -> str:
     """What is hardly meant: a command that no parameter reaches."""
+    from ebo.study.evaluation.command import Command
+
     template = objective.get("command")
     if template is None or Command(template, shell=objective.get("shell", False)).names:
         return ""
@@ -203,6 +204,8 @@ def _objective(
         return lambda: _imported(target, path.parent), parameters, {}
     if not kind:  # points are evaluated elsewhere, by `ebo ask` and `ebo tell`
         return _nothing, parameters, {}
+    from ebo.study.evaluation.command import Command  # slow to import, with its processes
+
     command = Command(
         target, value=table.get("value", "last line"), shell=table.get("shell", False)
     )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from numbers import Integral
@@ -23,14 +22,15 @@ from ebo.arrays import Floats, Ints
 from ebo.checks import check_count
 from ebo.result import Result, make_result
 from ebo.space import Points
-from ebo.study.evaluation.base import Evaluator, Objective, Results
-from ebo.study.evaluation.processes import evaluator
 from ebo.study.evaluation.summary import all_failed
-from ebo.study.progress import Advance, progress_bar
+from ebo.study.progress import Progress, showing
 from ebo.study.storage.base import StudyError
-from ebo.study.storage.trial import Evaluation, TrialState
+from ebo.study.storage.trial import FAILURES, Evaluation, TrialState
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ebo.study.evaluation.base import Evaluator, Objective, Results
     from ebo.study.study import Study
 
 Initial: TypeAlias = int | tuple[Points, ArrayLike] | Points
@@ -89,12 +89,14 @@ class Run:
         sizes = self._sizes(study)
         if self._begins(study) and sizes:
             study.ask_trials(sizes.pop(0))  # before a value is known, so that it is of the sequence
-        with self._progress(study, sum(sizes)) as advance, self._evaluator() as evaluate:
+        progress, batches = self._progress(study, sum(sizes)), len(self._planned(study))
+        with showing(progress, self.progress), self._evaluator() as evaluate:
             for size in [None, *sizes]:  # None: what an earlier run left waiting
                 ids, X = study.storage.waiting() if size is None else study.ask_trials(size)
                 if not len(ids):
                     continue
-                ended = self._evaluate(study, evaluate, ids, X, advance)
+                ended = self._evaluate(study, evaluate, ids, X, progress)
+                progress.batch_ended(study.storage.state().asked, batches)
                 error = all_failed(ended)
                 if error and self.on_error != "continue" and not _any_done(study, int(ids[0])):
                     raise AllFailedError(error)
@@ -103,7 +105,7 @@ class Run:
         return make_result(study.optimizer)
 
     def _evaluate(
-        self, study: Study, evaluate: Evaluator, ids: Ints, X: Floats, advance: Advance
+        self, study: Study, evaluate: Evaluator, ids: Ints, X: Floats, progress: Progress
     ) -> list[Evaluation]:
         """Evaluate waiting trials, and keep each value as it comes."""
         points: Any = study.space.to_dicts(X) if study.space.named else X.copy()
@@ -114,7 +116,7 @@ class Run:
             study.end_trials({int(ids[index]): evaluation for index, evaluation in results})
             # Without the exceptions, which keep alive all that the objective had in hand.
             ended.extend(replace(e, exception=None) for e in evaluations)
-            advance(evaluations)
+            progress.advance(evaluations)
             return next((e.exception for e in evaluations if e.exception is not None), None)
 
         try:
@@ -134,6 +136,8 @@ class Run:
         return ended
 
     def _evaluator(self) -> Evaluator:
+        from ebo.study.evaluation.processes import evaluator  # slow to import, with its processes
+
         return evaluator(
             self.f,
             workers=self.workers,
@@ -145,6 +149,11 @@ class Run:
 
     def _sizes(self, study: Study) -> list[int]:
         """Sizes of the batches that are still to be asked."""
+        asked = _enqueued(study).count(0)  # batches that were asked for, not enqueued
+        return self._planned(study)[asked:]
+
+    def _planned(self, study: Study) -> list[int]:
+        """Sizes of all batches."""
         planned = [self.batch_size] * self.iterations
         enqueued = _enqueued(study)
         # Data told before the first batch take the place of the initial points.
@@ -153,7 +162,7 @@ class Run:
             # Points enqueued before it do so too, as far as they go. All others come on top.
             first -= sum(takewhile(bool, enqueued))
             planned[:0] = [first] if first > 0 else []
-        return planned[enqueued.count(0) :]
+        return planned
 
     def _begins(self, study: Study) -> bool:
         """Whether nothing is there but points of the user's own, and fewer than a first batch."""
@@ -162,13 +171,15 @@ class Run:
         alone = 0 < sum(enqueued) == len(study) and all(enqueued)
         return alone and sum(enqueued) < first and not study.optimizer.any_value
 
-    def _progress(self, study: Study, coming: int) -> AbstractContextManager[Advance]:
-        """The progress bar of what waits and of so many evaluations that are still to come."""
-        return progress_bar(
-            self.progress,
+    def _progress(self, study: Study, coming: int) -> Progress:
+        """Of what waits and of so many evaluations that are still to come."""
+        counts, optimizer = study.storage.counts(), study.optimizer
+        return Progress(
             len(study) + coming,
-            done=len(study) - len(study.storage.waiting()[0]),
-            optimizer=study.optimizer,
+            done=len(study) - counts[TrialState.WAITING],
+            failed=sum(counts[state] for state in FAILURES),
+            best=optimizer.best()[1] if optimizer.any_value else None,
+            maximize=study.direction == "maximize",
         )
 
 

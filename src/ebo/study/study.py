@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +28,7 @@ from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Points, Space
 from ebo.study.definition import Definition
-from ebo.study.evaluation.base import Objective
 from ebo.study.loop import ENQUEUED, Callback, Initial, Run
-from ebo.study.report.data import ReportData, data_of
 from ebo.study.retry import chosen_failures
 from ebo.study.storage.base import NewStorage, Storage, StudyError
 from ebo.study.storage.memory import MemoryStorage
@@ -40,6 +37,12 @@ from ebo.study.storage.trial import Evaluation, TrialState
 from ebo.study.table import check_names, first_of, read_csv, table_of, write_rows
 from ebo.study.telling import Told, asked_for, compare, evaluations
 from ebo.study.versions import warn_of_others
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ebo.study.evaluation.base import Objective
+    from ebo.study.report.data import ReportData
 
 # What reading data that are not as they should be may raise.
 WRONG = (LookupError, ArithmeticError, TypeError, ValueError, AttributeError)
@@ -289,7 +292,8 @@ class Study:
             never does. "raise" also raises the first exception of f again; where it happened in
             another process, an `ObjectiveError` with its text.
         callback: gets the study after every batch; return True to end the run.
-        progress: a progress bar on standard error; None shows it only on a terminal.
+        progress: a progress bar, on standard error or in a notebook; None shows it only there and
+            on a terminal. Without one, every batch is a line of the logger "ebo".
 
         How processes, threads and executors differ is at `ebo.study.evaluation.processes`.
         """
@@ -313,12 +317,15 @@ class Study:
 
     def report_data(self) -> ReportData:
         """What a report shows."""
+        from ebo.study.report.data import data_of
+
         return data_of(self)
 
     def trials(self) -> dict[str, NDArray[Any]]:
         """All trials as columns: id, batch, state, value, times, and one for each parameter.
 
-        `pandas.DataFrame(study.trials())` makes a table of them.
+        Times are datetime64 in UTC, whole numbers int64. `pandas.DataFrame(study.trials())` makes a
+        table of them.
         """
         check_names(self.space)  # a study in memory may have any
         return table_of(self.columns(), self.space)

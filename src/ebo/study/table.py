@@ -10,6 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -39,7 +40,7 @@ class TableError(ValueError):
 def table_of(columns: Mapping[str, NDArray[Any]], space: Space) -> dict[str, NDArray[Any]]:
     """The columns of a storage as people read them: states by name, a column each parameter."""
     names = np.array([str(state) for state in TrialState], dtype=object)
-    table = {name: column for name, column in columns.items() if name != "X"}
+    table = dated({name: column for name, column in columns.items() if name != "X"})
     table["state"] = names[columns["state"]]
     for d, (name, parameter) in enumerate(space.parameters.items()):
         column = columns["X"][:, d]
@@ -47,6 +48,8 @@ def table_of(columns: Mapping[str, NDArray[Any]], space: Space) -> dict[str, NDA
             kinds = np.empty(parameter.levels, dtype=object)
             kinds[:] = parameter.choices
             column = kinds[column.astype(np.int64)]
+        elif isinstance(parameter, Int):
+            column = column.astype(np.int64)
         table[name] = column
     return table
 
@@ -125,7 +128,7 @@ def write_rows(
 
     spreadsheet: put an apostrophe before text that a spreadsheet would run. `read_csv` keeps it.
     """
-    columns = dict(table)
+    columns = {name: iso_times(c) if c.dtype.kind == "M" else c for name, c in table.items()}
     for name, parameter in space.parameters.items():
         if isinstance(parameter, Categorical):
             columns[name] = np.array([str(choice) for choice in columns[name]], dtype=object)
@@ -145,6 +148,35 @@ def _inert(cell: Any) -> Any:
     if isinstance(cell, str) and cell.startswith(RUN) and not NUMBER.fullmatch(cell):
         return f"'{cell}"
     return cell
+
+
+def iso_time(seconds: float | None) -> str | None:
+    """A time as ISO 8601 in UTC, None as it is; also for those that no calendar has."""
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def dates(seconds: Floats) -> NDArray[np.datetime64]:
+    """Seconds since 1970 as datetime64; NaT for none, and for those that no calendar has."""
+    milliseconds = np.rint(1e3 * seconds)
+    known = np.abs(milliseconds) < 1e14  # in 3,000 years
+    dates = np.full(len(seconds), np.datetime64("NaT", "ms"))
+    dates[known] = milliseconds[known].astype(np.int64).astype("datetime64[ms]")
+    return dates
+
+
+def dated(columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Columns with their times as dates."""
+    return {**columns, **{key: dates(columns[key]) for key in ("started", "finished")}}
+
+
+def iso_times(times: NDArray[np.datetime64]) -> NDArray[Any]:
+    """Dates as texts, in UTC; empty where there is none."""
+    return np.where(np.isnat(times), "", np.datetime_as_string(times, timezone="UTC"))
 
 
 def check_names(space: Space) -> None:

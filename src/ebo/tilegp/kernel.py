@@ -29,15 +29,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from ebo import native
 from ebo.arrays import Bools, Floats, Ints, Singles
 from ebo.tilegp.box import as_points
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_CUTS = 10**9  # narrower cells would be lost in the rounding of t
 MOST_SAMPLED_CUTS = 255  # a cell is a byte in the core's sampler
@@ -358,6 +360,8 @@ def _find(table: Ints, keys: Ints) -> Ints:
 
 def _indicator(ids: Ints, columns: int) -> Sparse:
     """(n, columns) with a one at each id of each row; negative ids are left out."""
+    from scipy.sparse import csr_array  # slow to import
+
     kept = ids >= 0
     starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
     return csr_array((np.ones(starts[-1]), ids[kept], starts), shape=(len(ids), columns))

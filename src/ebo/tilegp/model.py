@@ -30,9 +30,6 @@ from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.sparse import csc_array, eye_array
-from scipy.sparse.linalg import splu
 
 from ebo.arrays import Floats, Ints
 from ebo.tilegp.box import Box
@@ -173,6 +170,8 @@ class KernelSolver:
     def __init__(
         self, kernel: Kernel, T: Floats, y: Floats, z: Ints, cuts: ArrayLike, noise: float
     ) -> None:
+        from scipy.linalg import cholesky  # slow to import, as all of SciPy here
+
         self.size = len(T)
         self._kappa = partial(kernel.gram, T, z=z, cuts=cuts)  # of T2: kappa_n, (n, n2)
         covariance = self._kappa(T)
@@ -189,6 +188,8 @@ class KernelSolver:
 
     def _whiten(self, v: Floats) -> Floats:
         """R^-1 v."""
+        from scipy.linalg import solve_triangular
+
         return solve_triangular(self._root, v, lower=True, check_finite=False)
 
 
@@ -203,6 +204,8 @@ class FeatureSolver:
         noise: float,
         factorise: Callable[[Matrix], Factor],
     ) -> None:
+        from scipy.sparse import eye_array
+
         n, self.size = phi.shape
         self._encode = encode
         self._solve, log_det = factorise(phi.T @ phi / noise + eye_array(self.size))
@@ -224,6 +227,8 @@ class FeatureSolver:
 
 def _dense_factor(precision: Matrix) -> Factor:
     """Dense Cholesky."""
+    from scipy.linalg import cho_solve, cholesky
+
     if precision.shape[0] > MOST_FEATURES:
         raise ValueError(
             f"{precision.shape[0]} features are too many for form='features' (at most "
@@ -236,6 +241,9 @@ def _dense_factor(precision: Matrix) -> Factor:
 
 def _sparse_factor(precision: Matrix) -> Factor:
     """Sparse LU without pivoting, which is Cholesky's in all but scale."""
+    from scipy.sparse import csc_array
+    from scipy.sparse.linalg import splu
+
     lu = splu(
         csc_array(precision),
         permc_spec="MMD_AT_PLUS_A",

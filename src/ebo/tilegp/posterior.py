@@ -24,7 +24,6 @@ from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cholesky, solve_triangular
 
 from ebo import native
 from ebo.arrays import Floats, Ints, Singles
@@ -82,6 +81,8 @@ class Posterior:
         smooth: Smooth | None = None,
     ) -> Self:
         """The posterior after observations T (n, D) with values y (n,): O(n³)."""
+        from scipy.linalg import cholesky, solve_triangular  # slow to import
+
         posterior = cls(kernel, members(z), cuts, noise, T, NOTHING, NOTHING, smooth)
         covariance = posterior.kappa(T, T)
         covariance[np.diag_indices(len(T))] += noise

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, lapack
 
 from ebo import native
 from ebo.arrays import Bools, Floats, Ints
@@ -122,6 +121,8 @@ def objective(
     theta: Floats, additive: Floats, T: Floats, y: Floats, categorical: Bools | None
 ) -> tuple[float, Floats]:
     """-log p(θ | y) but for a constant, and its gradient: O(n³ + n² F)."""
+    from scipy.linalg import cho_solve, lapack  # slow to import
+
     n, F = T.shape
     rates, odds, noise = np.exp(theta[:F]), np.exp(theta[F]), np.exp(theta[F + 1])
     share = odds / (1.0 + odds)

@@ -199,9 +199,41 @@ def test_headline_is_right() -> None:
     words = page(data).words
     best = int(np.nanargmax(data.value))
     assert html.number(float(data.value[best])) in words
-    assert f"evaluation {1000 + best}, batch {best // 40}" in words
+    rank = int(np.isfinite(data.value[: best + 1]).sum())
+    told = f"evaluation {rank:,} of {np.isfinite(data.value).sum():,} (trial {1000 + best:,})"
+    assert f"{told}, batch {best // 40}" in words
+    assert f"The last improvement came at {rank:,} of" in words
     assert "Failures 24 8 failed, 8 timed out, 8 lost" in words
     assert "Evaluations 384 10 batches, 6 parameters, 8 running, 8 waiting" in words
+
+
+def test_nothing_is_sure_before_several_iterations_have_learned() -> None:
+    data = study(dims=4)
+    for n in (0, 1, 2):
+        words = page(replace(data, iterations=data.iterations[:n])).words
+        assert "How sure this is cannot be told yet" in words
+        assert "iterations that have learned" not in words
+        assert "most often together" not in words
+    words = page(replace(data, iterations=data.iterations[:3])).words
+    assert "Over the 3 iterations that have learned" in words
+    assert "most often together" in words
+
+
+def test_what_was_told_by_hand_took_no_time_that_is_known() -> None:
+    data = study()
+    words = page(replace(data, started=data.finished)).words
+    assert " 0 ms" not in words
+    assert "evaluated elsewhere" in words
+    at_once = np.full(len(data.value), 1.8e9)
+    assert "Time –" in page(replace(data, started=at_once, finished=at_once)).words
+
+
+@pytest.mark.parametrize(("late", "told"), [(1.0, "going on may pay"), (0.01, "levelled off")])
+def test_whether_going_on_may_pay_is_told_by_the_gain(late: float, told: str) -> None:
+    value = np.concatenate([np.linspace(0.0, 10.0, 180), np.linspace(10.0, 10.0 + late, 20)])
+    words = page(study(200, state=np.full(200, "done"), value=value)).words
+    assert told in words
+    assert words.count("going on may pay") + words.count("levelled off") == 1
 
 
 def test_minimising_takes_the_smallest() -> None:
@@ -481,6 +513,13 @@ def test_pictures_are_png() -> None:
     assert (lines.reshape(3, 5)[:, 1:] == pixels).all()
 
 
+PHONE = """<!doctype html><title>not measured</title>
+<iframe src="report.html" style="width:390px;height:800px;border:0" onload="
+const page = this.contentDocument.documentElement
+document.title = `${page.scrollWidth} of ${page.clientWidth}`"></iframe>
+"""
+
+
 def _browse(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
     assert BROWSER is not None
     always = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
@@ -507,6 +546,13 @@ def test_opens_in_a_browser(tmp_path: Path) -> None:
     assert "script" not in found.tags
     assert "<title>owned" not in dom
     assert "Which parameters act together" in found.words
+
+    # As wide as a phone: what is wider scrolls within its own box. The window itself cannot be made
+    # as narrow, a frame can.
+    (tmp_path / "phone.html").write_text(PHONE)
+    phone = (tmp_path / "phone.html").as_uri()
+    narrow = _browse("--allow-file-access-from-files", "--dump-dom", phone, home=tmp_path / "home")
+    assert "<title>390 of 390</title>" in narrow.stdout
 
     size = "--window-size=1280,4000"
     _browse(f"--screenshot={shot}", size, report.as_uri(), home=tmp_path / "home")

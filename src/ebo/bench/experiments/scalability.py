@@ -69,6 +69,8 @@ SCALES = {
 
 def run(scale: Scale, seeds: int, notes: Notes) -> Result:
     """EBO and SKL at every size, and EBO by the number of cores."""
+    import scipy.linalg  # noqa: F401  its threads must be there to be limited
+
     cores = os.cpu_count() or 1
     ebo: Rows = []
     skl: Rows = []

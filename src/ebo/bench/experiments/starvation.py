@@ -90,6 +90,8 @@ SCALES = {
 
 def run(scale: Scale, seeds: int, notes: Notes) -> Result:
     """Every length-scale and seed; pictures of the first."""
+    import scipy.linalg  # noqa: F401  its threads must be there to be limited
+
     parts = []
     for i, (length, seed) in enumerate(product(scale.length_scales, range(seeds))):
         key: dict[str, Any] = {"length-scale": length, "seed": seed, "features": scale.features}

@@ -126,6 +126,21 @@ class Facts:
         return sum(self.counts[state] for state in FAILURES)
 
     @cached_property
+    def learned(self) -> int:
+        """In how many iterations something was learned: those that tell of noise."""
+        return sum(it.get("noise") is not None for it in self.data.iterations)
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Seconds that evaluations took, of those that were made here.
+
+        What was made elsewhere and told begins and ends at the moment when it was told.
+        """
+        lengths = np.asarray(self.data.finished) - np.asarray(self.data.started)
+        found: Floats = lengths[np.isfinite(lengths) & (lengths > 0)]
+        return found
+
+    @cached_property
     def best(self) -> int:
         """Which of `done` is the best; the first of equals."""
         return int(np.argmax(self.goodness))
@@ -236,7 +251,8 @@ def _bins(x: Floats) -> Ints:
 def data_of(study: Study) -> ReportData:
     """What a report shows of a study."""
     columns = study.columns()
-    learned = study.structure() if study.optimizer.state.structure is not None else None
+    optimizer = study.optimizer  # once: a study open to be read makes it anew each time
+    learned = optimizer.structure() if optimizer.state.structure is not None else None
     names = np.array([str(state) for state in TrialState], dtype=object)
     bounds = list(study.bounds.values())
     return ReportData(

@@ -172,8 +172,7 @@ def stages(facts: Facts) -> str:
 
 def _evaluations(facts: Facts) -> str:
     """How long evaluations took, and how many ran at once."""
-    lengths = np.asarray(facts.data.finished) - np.asarray(facts.data.started)
-    lengths = lengths[np.isfinite(lengths)]
+    lengths = facts.lengths
     begin, end = period(facts)
     if not lengths.size or not end > begin:
         return ""

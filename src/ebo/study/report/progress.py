@@ -26,6 +26,7 @@ from ebo.study.report.image import ramp, scatter
 DOTS = 4_000  # evaluations shown behind a line
 BOXES = 60  # batches drawn as boxes; more are drawn as bands
 GROUPS = 200  # batches drawn at all; more are put together
+PAYING = 0.02  # of the gain in the last tenth: a fifth of an even share
 WIDE_RATIO = 50.0  # of bad values to the best, from which on a log axis is used
 
 
@@ -91,7 +92,7 @@ def headline(facts: Facts) -> str:
     cards = []
     if len(facts.y):
         row = facts.done[facts.best]
-        where = f"evaluation {facts.ids[row]}, "
+        where = f"evaluation {facts.best + 1:,} of {len(facts.y):,} (trial {facts.ids[row]:,}), "
         where += "imported" if data.batch[row] < 0 else f"batch {data.batch[row]}"
         bound = known_bound(facts)
         if bound is not None:
@@ -306,10 +307,20 @@ def _improvement(facts: Facts) -> str:
     told += f"at {at:,} of {n:,}"
     if n < 20:
         return told + "."
-    since = (n - at) / n
-    if since < 0.1:
-        return told + ": it was still improving, and going on may pay."
-    return told + f"; the last {percent(since)} of the evaluations brought no better value."
+    late = n - n // 10
+    if at <= late:
+        return (
+            told + f"; the last {percent((n - at) / n)} of the evaluations brought no better value."
+        )
+    # Of all gain after the first tenth, which any search makes: what comes before is luck.
+    begin, before, end = (float(facts.sign * facts.best_so_far[i]) for i in (n // 10, late - 1, -1))
+    share = (end - before) / (end - begin)
+    told += (
+        f". The last tenth of the evaluations brought {percent(share)} of the gain since the first"
+    )
+    if share < PAYING:
+        return told + ": it has nearly levelled off."
+    return told + ": it was still improving, and going on may pay."
 
 
 def _cut_off(facts: Facts, axis: Axis) -> str:
@@ -331,8 +342,8 @@ def _time_told(facts: Facts) -> tuple[str, str]:
     zone = facts.data.generated.tzinfo
     first, last = moment(begin, zone), moment(end, zone)
     when = f"{first} to {last[11:] if last[:10] == first[:10] else last}"
-    lengths = np.asarray(facts.data.finished) - np.asarray(facts.data.started)
-    lengths = lengths[np.isfinite(lengths)]
-    if lengths.size:
-        when += f"; an evaluation takes {duration(float(np.median(lengths)))} (median)"
-    return duration(end - begin), escape(when)
+    if facts.lengths.size:
+        when += f"; an evaluation takes {duration(float(np.median(facts.lengths)))} (median)"
+    elif facts.counts["done"]:
+        when += "; evaluated elsewhere"
+    return duration(end - begin) if end > begin else "–", escape(when)

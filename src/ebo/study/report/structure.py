@@ -18,6 +18,7 @@ from ebo.study.report.parameters import grouped
 LABELLED = 64  # parameters of a heat map that are named beside it
 LISTED = 60  # bars, and groups, that are shown at once
 PAIRS = 10
+SEVERAL = 3  # iterations that have learned, before which nothing is said of how sure it is
 DRAWN = 400  # iterations on a line
 
 
@@ -33,7 +34,8 @@ def groups(facts: Facts) -> str:
     shares = certainty[np.ix_(order, order)]
     many = [g for g in data.groups if len(g) > 1]
     size = "lots" if len(order) > 34 else ""
-    body = f'<div class="pair structure {size}"><div>{_heat_map(facts, order, shares)}</div>'
+    body = f'<div class="pair structure {size}">'
+    body += f'<div class="slide">{_heat_map(facts, order, shares)}</div>'
     body += f"<div>{_in_words(facts, order, shares)}</div></div>"
     sure = shares[np.triu_indices(len(order), 1)]
     settled = float(np.mean((sure < 0.1) | (sure > 0.9)))
@@ -42,10 +44,14 @@ def groups(facts: Facts) -> str:
         "the stronger the colour, the more often. Frames are the groups in use"
     )
     caption += f" ({count(len(many), 'group')} of two or more)" if many else ""
-    caption += (
-        f". {percent(settled)} of the pairs are settled (below 10 % or above 90 %); "
-        "cells between are what the model is not sure of."
-    )
+    if facts.learned >= SEVERAL:
+        caption += (
+            f". Over the {facts.learned:,} iterations that have learned, of which the last count "
+            f"most, {percent(settled)} of the pairs were together in under 10 % or over 90 % of "
+            "the samples; of the others the model is not sure."
+        )
+    else:
+        caption += f". {_too_few(facts)}"
     missing = int((~facts.free).sum())
     if missing:
         caption += f" {count(missing, 'fixed parameter')} left out."
@@ -76,10 +82,10 @@ def _heat_map(facts: Facts, order: Sequence[int], shares: Floats) -> str:
 
 
 def _in_words(facts: Facts, order: Sequence[int], shares: Floats) -> str:
-    """The groups, how sure each is, and the surest pairs."""
+    """The groups, how often the parameters of each were together, and the pairs that most were."""
     names = [facts.data.names[d] for d in order]
     place = {name: i for i, name in enumerate(names)}
-    rows, alone = [], []
+    rows, alone, sure = [], [], facts.learned >= SEVERAL
     for group in sorted(facts.data.groups, key=len, reverse=True):
         at = [place[name] for name in group if name in place]
         if len(at) == 1:
@@ -87,10 +93,11 @@ def _in_words(facts: Facts, order: Sequence[int], shares: Floats) -> str:
         if len(at) < 2:
             continue
         inside = shares[np.ix_(at, at)][np.triu_indices(len(at), 1)]
-        rows.append((_chips([names[i] for i in at]), percent(float(np.nan_to_num(inside).mean()))))
+        share = percent(float(np.nan_to_num(inside).mean())) if sure else "–"
+        rows.append((_chips([names[i] for i in at]), share))
     told = ""
     if rows:
-        told = table(("group", ">certainty"), rows[:LISTED])
+        told = table(("group", ">together"), rows[:LISTED])
         if len(rows) > LISTED:
             told += f'<p class="soft">and {len(rows) - LISTED:,} more groups</p>'
     elif facts.data.groups:
@@ -101,11 +108,20 @@ def _in_words(facts: Facts, order: Sequence[int], shares: Floats) -> str:
     best = np.argsort(-upper, axis=None, kind="stable")[:PAIRS]
     pairs = [(int(i), int(j)) for i, j in zip(*np.unravel_index(best, upper.shape), strict=True)]
     pairs = [(i, j) for i, j in pairs if upper[i, j] > 0.05]
-    if pairs:
+    if pairs and sure:
         listed = [(_chips([names[i], names[j]]), percent(float(upper[i, j]))) for i, j in pairs]
-        told += "<details><summary>the surest pairs</summary>"
+        told += "<details><summary>the pairs most often together</summary>"
         told += table(("pair", ">together"), listed) + "</details>"
     return told
+
+
+def _too_few(facts: Facts) -> str:
+    """Why nothing is said of how sure it is."""
+    n = facts.learned
+    learned = (
+        f"only {count(n, 'iteration')} {'has' if n == 1 else 'have'}" if n else "no iteration has"
+    )
+    return f"How sure this is cannot be told yet: {learned} learned from values."
 
 
 def _chips(names: Sequence[str]) -> str:

@@ -284,6 +284,15 @@ class SQLiteStorage:
         with self._reading() as db:
             return history.revisions(db)
 
+    def results(self, recent: int) -> tuple[float | None, float | None, list[float]]:
+        """The least and the largest value, and when the most recent evaluations ended."""
+        with self._reading() as db:
+            query = "SELECT min(value), max(value) FROM results WHERE state = ?"
+            least, most = db.execute(query, (int(TrialState.DONE),)).fetchone()
+            last = db.execute("SELECT finished FROM results ORDER BY id DESC LIMIT ?", (recent,))
+            finished = [float(time) for (time,) in last if time is not None]
+        return float_or_none(least), float_or_none(most), finished
+
     def counts(self) -> dict[TrialState, int]:
         """How many trials are in each state; all states are there."""
         found = dict.fromkeys(TrialState, 0)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ebo.result import Result
 from ebo.settings import Settings
 from ebo.space import Space
-from ebo.study.evaluation.base import Objective
 from ebo.study.loop import Callback, Initial, Run
 from ebo.study.study import Study
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from ebo.study.evaluation.base import Objective
 
 
 def maximize(
