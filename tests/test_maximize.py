@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -341,8 +342,11 @@ def test_progress_is_on_standard_error(capfd: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("progress", [False, None])
 def test_without_a_terminal_there_is_no_progress(
-    progress: bool | None, capfd: pytest.CaptureFixture[str]
+    progress: bool | None,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("ebo"), "handlers", [])  # as the command line has one
     maximize(bowl, CUBE, **QUICK, progress=progress)
     assert capfd.readouterr() == ("", "")
 

@@ -13,6 +13,7 @@ from ebo.settings import Settings
 from ebo.space import Categorical, Float, Int, Space
 from ebo.study.config import STARTER, ConfigError, read_config
 from ebo.study.study import Study
+from tests.study.test_session import LOGGED
 
 SPACE = "[space]\nx = {float = [0, 1]}\n"
 COMMAND = '[objective]\ncommand = "echo {x}"\n'
@@ -29,13 +30,14 @@ def write(folder: Path, text: str | bytes, name: str = "s.toml") -> Path:
 def run(
     folder: Path, text: str, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
-    """`ebo run` as from a shell: exit code, standard output, standard error."""
+    """`ebo run` as from a shell: exit code, standard output, standard error without the log."""
     path = write(folder, text)
     patch.setattr("sys.argv", ["ebo", "run", str(path)])
     with pytest.raises(SystemExit) as ended:
         main()
     out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
+    told = [line for line in err.splitlines(True) if not LOGGED(line.rstrip())]
+    return int(ended.value.code or 0), out, "".join(told)
 
 
 # What is right.

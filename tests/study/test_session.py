@@ -814,7 +814,7 @@ def test_ctrl_c(tmp_path: Path, presses: int) -> None:
 
     process = session.run(sleep=0.0)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, all(map(LOGGED, err.splitlines()))) == (0, True)
     assert "Best value" in out
     counts = session.counts()
     assert counts["done"] == sum(counts.values()) == 18

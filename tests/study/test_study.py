@@ -210,8 +210,8 @@ def test_columns(tmp_path: Path) -> None:
         columns = study.trials()
     kinds = {name: column.dtype.kind for name, column in columns.items()}
     assert kinds == {
-        "id": "i", "batch": "i", "state": "O", "value": "f", "started": "f", "finished": "f",
-        "attempts": "i", "rate": "f", "depth": "f", "kind": "O", "x": "f",
+        "id": "i", "batch": "i", "state": "O", "value": "f", "started": "M", "finished": "M",
+        "attempts": "i", "rate": "f", "depth": "i", "kind": "O", "x": "f",
     }  # fmt: skip
     assert {len(column) for column in columns.values()} == {TOTAL}
     assert columns["id"].tolist() == list(range(TOTAL))

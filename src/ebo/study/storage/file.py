@@ -188,6 +188,8 @@ def check_file(db: sqlite3.Connection, path: str) -> bool:
         )
     if version < 1 or not _is_ours(db, version):
         damaged(path, f"its tables are not those of schema {version}")
+    if not _size_of(f"{path}-wal") and _size_of(path) < file_size(db):
+        damaged(path, "its end is missing")
     if version < SCHEMA or file_size(db) <= CHECKED_SIZE:  # a damaged file is not migrated
         found = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
         if found != ["ok"]:
@@ -209,6 +211,14 @@ def _is_ours(db: sqlite3.Connection, version: int) -> bool:
     # By their text: a hostile file may have anything in any column.
     same = sorted(map(repr, wanted)) == sorted(repr(tuple(row)) for *row, _ in found)
     return same and len(roots) == len(tables) - 1  # the view has none
+
+
+def _size_of(path: str) -> int:
+    """Bytes of a file; 0 where there is none."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def file_size(db: sqlite3.Connection) -> int:
