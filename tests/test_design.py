@@ -208,3 +208,10 @@ if __name__ == "__main__":
         (old,) = [block for block in blocks(DESIGN) if " -> " in block]
         DESIGN.write_text(page.replace(old, drawing()), encoding="utf-8")
     print(drawing())
+
+
+def test_every_test_that_reliability_names_is_there() -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    names = re.findall(r"`((?:[a-z]+/)*test_[a-z_]+\.py)`", text)
+    assert len(names) > 10
+    assert [name for name in names if not (ROOT / "tests" / name).exists()] == []

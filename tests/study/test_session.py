@@ -642,6 +642,29 @@ def test_flipped_bits(ebo: Shell, finished_study: Path) -> None:
     assert wrong > 10
 
 
+@pytest.mark.slow
+def test_a_thousand_damaged_files(ebo: Shell, finished_study: Path) -> None:
+    """Bits flipped, bytes replaced, pieces cut out, doubled or exchanged."""
+    content, rng, wrong = finished_study.read_bytes(), random.Random(3), 0
+    for _ in range(1_000):
+        damaged = bytearray(content)
+        at, length = rng.randrange(len(content)), rng.choice((1, 8, 100, 4096))
+        change = rng.randrange(5)
+        if change == 0:
+            damaged[at] ^= 1 << rng.randrange(8)
+        elif change == 1:
+            damaged[at : at + length] = rng.randbytes(len(damaged[at : at + length]))
+        elif change == 2:
+            del damaged[at : at + length]
+        elif change == 3:
+            damaged[at:at] = damaged[at : at + length]
+        else:
+            other = rng.randrange(len(content))
+            damaged[at : at + length] = content[other : other + len(damaged[at : at + length])]
+        wrong += look(ebo, bytes(damaged), rng.sample(LOOKS, 1))  # type: ignore[arg-type]
+    assert wrong > 300
+
+
 def test_flipped_bits_of_what_describes_the_study(ebo: Shell, finished_study: Path) -> None:
     content, rng, wrong = finished_study.read_bytes(), random.Random(2), 0
     begin = content.index(b'{"space"')
