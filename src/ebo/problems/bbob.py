@@ -14,7 +14,7 @@ import numpy as np
 from ebo.arrays import Floats
 from ebo.problems.base import Problem
 
-FUNCTIONS = 24
+FUNCTIONS = 24  # that the suite has
 
 
 class BBOB(Problem):

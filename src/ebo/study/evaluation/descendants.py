@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 LINUX = sys.platform == "linux"
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER = 36  # of Linux's <sys/prctl.h>: orphans below become ours
 PATIENCE = 1.0  # seconds for all of them to die
 ENDED = (b"Z", b"X")  # states of what is dead and has only not been waited for
 

@@ -164,10 +164,6 @@ class Plot:
         """A line across at y."""
         self._path(mark, f"M0 {_down(self.y, [y])[0]}H{GRID}")
 
-    def upright(self, x: ArrayLike, mark: str) -> None:
-        """Lines from top to bottom."""
-        self._path(mark, "".join(f"M{a} 0V{GRID}" for a in self.x.grid(x)))
-
     def html(self, across: str, upward: str) -> str:
         """The chart, with what its two axes are."""
         rows = [

@@ -39,7 +39,7 @@ from ebo.study.storage.base import StudyError
 from ebo.study.storage.lock import HeldError, Lock
 
 APPLICATION_ID = 0x65626F31  # "ebo1"
-SCHEMA = 4
+SCHEMA = 4  # of the tables below; migration.py brings earlier ones up to it
 PAGE_SIZE = 8192  # bytes; rows of some hundred parameters still share a page
 WAL_LIMIT = 2**24  # bytes of the -wal file that are kept for use again
 CACHE = 2**26  # bytes of a writer's file in memory: what is left of it if somebody cuts the file
